@@ -1,0 +1,91 @@
+# `make` lists the targets: the comment behind each is its help.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+# No C compiler is needed, and binaries run on any Linux. For the race detector: make test CGO_ENABLED=1 TEST_FLAGS=-race
+export CGO_ENABLED ?= 0
+
+# Tests: flags and packages of `go test`. The whole suite is meant to stay below five minutes on two cores.
+TEST_FLAGS ?=
+TEST_PACKAGES ?= ./...
+# If set, the stream of `go test -json` goes to the first and the numbers of passed, failed and skipped tests to the second.
+TEST_JSON ?=
+TEST_COUNTS ?=
+# How long each fuzz target runs.
+FUZZ_TIME ?= 30s
+BENCH_FLAGS ?=
+
+# need_go stops with advice where the go command is missing; where it is too old it says so itself.
+need_go = command -v $(GO) >/dev/null || { \
+  echo "Go is missing. Install Go $$(sed -n 's/^go //p' go.mod) or later: from https://go.dev/doc/install, or the package" >&2; \
+  echo "golang of your distribution if it is new enough ('apt-cache policy golang-go'), and put it on PATH." >&2; exit 2; }
+
+# haproxies exports the paths of both HAProxy branches for tests. Those that are set already are kept.
+haproxies = \
+  export SLUICE_HAPROXY_32="$${SLUICE_HAPROXY_32:-$$(tests/tools/haproxy.sh path 3.2)}"; \
+  export SLUICE_HAPROXY_34="$${SLUICE_HAPROXY_34:-$$(tests/tools/haproxy.sh path 3.4)}"
+
+.PHONY: help build run test lint generate check golden bench fuzz tools clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build all programs into bin/
+	@$(need_go)
+	@mkdir -p bin
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+run: build ## run sluice on examples/shop with a HAProxy in front of toy backends (Ctrl-C stops it all)
+	@./examples/run.sh
+
+test: ## vet and test everything, with both branches of HAProxy
+	@$(need_go)
+	@$(haproxies); \
+	vet=0; $(GO) vet ./... || vet=$$?; \
+	if [[ -n "$(TEST_JSON)" ]]; then \
+	  $(GO) test -json $(TEST_FLAGS) $(TEST_PACKAGES) 2>&1 | $(GO) run ./tests/testjson -save "$(TEST_JSON)" -counts "$(TEST_COUNTS)"; \
+	else \
+	  $(GO) test $(TEST_FLAGS) $(TEST_PACKAGES); \
+	fi; \
+	exit $$vet
+
+lint: ## look for what the conventions forbid
+	@$(need_go)
+	@"$$(tests/tools/gotool.sh golangci-lint)" run ./...
+
+generate: ## write the generated files (reference pages) anew
+	@$(need_go)
+	$(GO) generate ./...
+
+check: ## what CI runs: lint, generated files are current, test
+	@$(need_go)
+	@tests/tools/check.sh
+
+golden: ## write the expected parts of golden cases anew; look at the diff before you commit it
+	@$(need_go)
+	@$(haproxies); \
+	packages=$$(grep -rlE --include='*_test.go' 'flag\.Bool(Var)?\(.*"update"' cmd pkg tests | xargs -r -n 1 dirname | sort -u); \
+	[[ -n "$$packages" ]] || { echo "no test has an -update flag" >&2; exit 2; }; \
+	for package in $$packages; do $(GO) test "./$$package" -update; done
+
+bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
+	@$(need_go)
+	@$(haproxies); $(GO) run ./tests/bench $(BENCH_FLAGS)
+
+fuzz: ## run each fuzz target for FUZZ_TIME (default 30s)
+	@$(need_go)
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd pkg tests | \
+	while IFS=: read -r file _ func; do \
+	  $(GO) test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZ_TIME) </dev/null; \
+	done
+
+tools: ## install HAProxy 3.2 and 3.4 below .tools/ and build the linter
+	@$(need_go)
+	@tests/tools/haproxy.sh install all
+	@tests/tools/gotool.sh golangci-lint
+
+clean: ## remove what was built and run here (not the tools' cache outside the clone)
+	rm -rf bin .run .tools coverage.* *.out *.prof *.test.json

@@ -1,0 +1,149 @@
+package loop
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/sluice-proxy/sluice/cmd/internal/options"
+	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
+	"github.com/sluice-proxy/sluice/pkg/converters/memo"
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/template"
+	"github.com/sluice-proxy/sluice/rootfs"
+)
+
+// ControllerName is the spec.controller of the IngressClasses that sluice serves.
+const ControllerName = "sluice-proxy.github.io/controller"
+
+// OwnCertificate is the file name of the controller's own certificate. Unlike others it
+// is not named after its content: it stands in the first line of the crt-list, which
+// can't be changed at run time.
+const OwnCertificate = "default.pem"
+
+// Line is the straight line from changes to a plan. It is not safe for concurrent use.
+type Line struct {
+	snapshot *snapshot.Snapshot
+	memo     *memo.Memo
+	renderer *template.Renderer
+	settings memo.Options
+	shards   int
+	runDir   string
+
+	model    *model.Model
+	findings []report.Finding // of the source
+}
+
+// NewLine prepares a line. The certificate is the controller's own.
+func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
+	var folder fs.FS = rootfs.Templates()
+	if o.Templates != "" {
+		folder = os.DirFS(o.Templates)
+	}
+	renderer, err := template.New(folder)
+	if err != nil {
+		return nil, fmt.Errorf("--templates: %w", err)
+	}
+	l := &Line{
+		snapshot: snapshot.New(),
+		renderer: renderer,
+		shards:   o.BackendShards,
+		runDir:   o.RunDir,
+		settings: memo.Options{
+			Class:                    ingress.Class{Name: o.IngressClass, Controller: ControllerName, WatchWithout: o.WatchWithoutClass},
+			ConfigMap:                key(snapshot.ConfigMap, o.ConfigMap),
+			DefaultCertificate:       own,
+			DefaultCertificateSecret: key(snapshot.Secret, o.DefaultSSLCertificate),
+			DefaultBackendService:    key(snapshot.Service, o.DefaultBackendService),
+			Bind:                     resolve.Bind{HTTP: o.HTTPAddress, HTTPS: o.HTTPSAddress},
+		},
+	}
+	l.settings.Class.Namespace, _, _ = options.SplitName(o.ConfigMap)
+	l.memo = memo.New(l.settings)
+	return l, nil
+}
+
+func key(kind snapshot.Kind, name string) snapshot.Key {
+	namespace, name, ok := options.SplitName(name)
+	if !ok {
+		return snapshot.Key{}
+	}
+	return snapshot.Key{Kind: kind, Namespace: namespace, Name: name}
+}
+
+// Take applies changes of the source and converts what depends on them. The findings
+// are all that the source has to say, replacing what it said before.
+func (l *Line) Take(changes []snapshot.Change, findings []report.Finding, now time.Time) {
+	l.findings = findings
+	l.model = l.memo.Update(l.snapshot, l.snapshot.Apply(changes), now)
+}
+
+// Again converts what depends on the clock or on a quarantine.
+func (l *Line) Again(now time.Time) {
+	l.model = l.memo.Update(l.snapshot, nil, now)
+}
+
+// Quarantine leaves the present form of objects out, since HAProxy refuses it.
+func (l *Line) Quarantine(origins []model.Origin, why string, now time.Time) {
+	l.memo.Quarantine(origins, why)
+	l.Again(now)
+}
+
+// Quarantined are the objects that are left out.
+func (l *Line) Quarantined() []model.Origin { return l.memo.Quarantined() }
+
+// Applied notes that HAProxy serves the model: its parts are the last good ones.
+func (l *Line) Applied() { l.memo.Applied() }
+
+// Conversions are the numbers of units converted so far, by kind.
+func (l *Line) Conversions() map[string]int { return l.memo.Conversions() }
+
+// Trace finds the objects behind a refusal of a plan's tree.
+func (l *Line) Trace(refusal *process.Refusal, p *plan.Plan) []model.Origin {
+	return Trace(refusal, p.Tree, l.model)
+}
+
+// Model is the model of everything taken so far.
+func (l *Line) Model() *model.Model { return l.model }
+
+// Report are the findings of the source and of the conversion.
+func (l *Line) Report() []report.Finding {
+	findings := append(l.memo.Report(), l.findings...)
+	for i := range findings {
+		findings[i] = l.Locate(findings[i])
+	}
+	return report.Sort(findings)
+}
+
+// Locate adds the file and line of the finding's object.
+func (l *Line) Locate(f report.Finding) report.Finding {
+	if f.File == "" {
+		where := l.snapshot.Position(snapshot.Key{Kind: snapshot.Kind(f.Object.Kind), Namespace: f.Object.Namespace, Name: f.Object.Name})
+		f.File, f.Line = where.File, where.Line
+	}
+	return f
+}
+
+// Templates identifies the templates that render.
+func (l *Line) Templates() model.Digest { return l.renderer.Digest() }
+
+// Plan is the way from the old registry, which may be nil, to the model.
+func (l *Line) Plan(old *shard.Registry) (*plan.Plan, error) {
+	shards := l.shards
+	if shards == 0 {
+		shards = l.model.Shards
+	}
+	layout := shard.Place(old, l.model, shard.Options{Shards: shards, Templates: l.renderer.Digest()})
+	t, err := l.renderer.Render(template.Input{Model: l.model, Layout: layout, Old: old, RunDir: l.runDir})
+	if err != nil {
+		return nil, err
+	}
+	return plan.Make(plan.Input{Old: old, Layout: layout, Tree: t, Model: l.model}), nil
+}

@@ -1,0 +1,271 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/cmd/internal/admin"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/converters/source/files"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+)
+
+// Applier carries out plans; *apply.Apply is one.
+type Applier interface {
+	Open(ctx context.Context) (*shard.Registry, error)
+	Expected() *shard.Registry
+	Rescan() (*shard.Registry, []string, error)
+	Do(ctx context.Context, p *plan.Plan) apply.Outcome
+	Reload(ctx context.Context, p *plan.Plan) <-chan apply.Outcome
+	Restart(ctx context.Context) apply.Outcome
+	PendingRemovals() int
+	RetryRemovals(ctx context.Context) int
+}
+
+const (
+	resyncEvery = 10 * time.Minute // between two comparisons with the disk, and looks at the clock
+	firstRetry  = 100 * time.Millisecond
+	lastRetry   = 30 * time.Second
+	keptReloads = 20 // in the status
+)
+
+// Loop owns all state, in the goroutine of Run.
+type Loop struct {
+	Line    *Line
+	Apply   Applier
+	Log     *slog.Logger
+	Metrics *admin.Metrics
+	Publish func(*admin.Status)
+	// Exited yields an error when HAProxy's master is gone; nil: somebody else's concern.
+	Exited func() <-chan error
+	// Once ends Run after the first success, or with the first failure.
+	Once bool
+
+	flight   <-chan apply.Outcome // of the reload in flight
+	plan     *plan.Plan           // that it carries out
+	synced   bool                 // the source has delivered all that was there at start
+	dirty    bool                 // something is not applied yet
+	since    time.Time            // arrival of the oldest event that is not applied yet
+	failures int                  // in a row
+	retry    *time.Timer
+	wanted   uint64
+	reported bool // the findings in the status are those of the last event
+	status   admin.Status
+}
+
+// Run takes batches until ctx ends. It returns an error only where nothing can go on.
+func (l *Loop) Run(ctx context.Context, batches <-chan files.Batch) error {
+	if _, err := l.Apply.Open(ctx); err != nil {
+		return err
+	}
+	l.retry = time.NewTimer(time.Hour)
+	l.retry.Stop()
+	resync := time.NewTicker(resyncEvery)
+	defer resync.Stop()
+	seconds := time.NewTicker(time.Second)
+	defer seconds.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case batch := <-batches:
+			l.take(batch)
+		case out := <-l.flight:
+			l.flight = nil
+			l.finish(ctx, l.plan, out)
+		case <-l.retry.C:
+			l.dirty = true
+		case <-resync.C:
+			l.rescan()
+			l.Line.Again(time.Now())
+			l.dirty = true
+		case <-seconds.C:
+			l.everySecond(ctx)
+		case err := <-l.exited():
+			l.restart(ctx, err)
+		}
+		for l.dirty && l.synced && l.flight == nil || l.dirty && l.synced && l.journals() {
+			l.round(ctx)
+		}
+		if done, err := l.done(); done {
+			return err
+		}
+	}
+}
+
+// everySecond does what need not be done for each event.
+func (l *Loop) everySecond(ctx context.Context) {
+	if l.Apply.PendingRemovals() > 0 {
+		l.Apply.RetryRemovals(ctx)
+	}
+	if !l.reported && l.synced {
+		l.publish(nil)
+	}
+}
+
+// done tells whether a run with Once is over, and with which error.
+func (l *Loop) done() (bool, error) {
+	switch {
+	case !l.Once || l.flight != nil:
+		return false, nil
+	case l.status.Error != "":
+		return true, errors.New(l.status.Error)
+	default:
+		return l.status.Ready && !l.dirty, nil
+	}
+}
+
+func (l *Loop) exited() <-chan error {
+	if l.Exited == nil || l.flight != nil {
+		return nil
+	}
+	return l.Exited()
+}
+
+// journals is asked while a reload is in flight: a change that needs no reload of its own
+// is carried out at once, one that does waits.
+func (l *Loop) journals() bool {
+	p, err := l.Line.Plan(l.Apply.Expected())
+	return err == nil && p.Reload == nil
+}
+
+// take converts a batch of the source. The settings of all objects stand in ConfigMaps: a
+// change of one is a full reconciliation, which looks at the disk, too.
+func (l *Loop) take(batch files.Batch) {
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+	for _, change := range batch.Changes {
+		if change.Key.Kind == snapshot.ConfigMap && l.synced {
+			l.rescan()
+			break
+		}
+	}
+	l.Line.Take(batch.Changes, batch.Findings, time.Now())
+	l.synced = l.synced || batch.Synced
+	l.dirty, l.reported = true, !l.status.Ready
+	l.wanted++
+}
+
+func (l *Loop) rescan() {
+	_, changed, err := l.Apply.Rescan()
+	if err != nil {
+		l.Log.Error("comparing the configuration folder with the registry", "error", err)
+	}
+	if len(changed) > 0 {
+		l.Log.Warn("somebody changed files of the configuration folder; they are written anew", "files", changed)
+	}
+}
+
+// round makes a plan and carries it out, or starts the reload that does.
+func (l *Loop) round(ctx context.Context) {
+	l.dirty = false
+	p, err := l.Line.Plan(l.Apply.Expected())
+	switch {
+	case err != nil:
+		l.fail(fmt.Errorf("the configuration can't be rendered: %w", err))
+	case p.Empty():
+		l.succeed(l.Apply.Expected())
+	case p.Reload != nil && l.flight != nil:
+		l.dirty = true
+	case p.Reload != nil:
+		l.plan, l.flight = p, l.Apply.Reload(ctx, p)
+	default:
+		l.finish(ctx, p, l.Apply.Do(ctx, p))
+	}
+}
+
+// finish looks at what became of a plan.
+func (l *Loop) finish(ctx context.Context, p *plan.Plan, out apply.Outcome) {
+	if len(out.Reasons) > 0 {
+		l.noteReload(out)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case out.Refusal != nil:
+		l.refused(p, out)
+	case out.Err != nil:
+		l.fail(out.Err)
+	case out.Drift:
+		l.fail(errors.New("HAProxy gave an unexpected answer to a command; it is reloaded"))
+	default:
+		l.succeed(out.Registry)
+	}
+}
+
+// refused quarantines the objects behind what HAProxy refuses. Where none can be found the
+// same tree is tried again later: the old worker serves on.
+func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
+	origins := l.Line.Trace(out.Refusal, p)
+	if len(origins) == 0 {
+		l.fail(fmt.Errorf("HAProxy refuses the configuration, and no object is to blame: %s", strings.TrimSpace(out.Refusal.Output)))
+		return
+	}
+	for _, origin := range origins {
+		l.Log.Warn("quarantined an object: HAProxy refuses what it asks for", "object", origin.String(), "message", out.Refusal.Message)
+	}
+	l.Line.Quarantine(origins, out.Refusal.Message, time.Now())
+	l.dirty = true
+}
+
+// restart starts HAProxy again after it died.
+func (l *Loop) restart(ctx context.Context, cause error) {
+	l.Log.Error("HAProxy is gone; it is started again", "cause", cause)
+	out := l.Apply.Restart(ctx)
+	if len(out.Reasons) > 0 {
+		l.noteReload(out)
+	}
+	if out.Err != nil {
+		l.fail(out.Err)
+		return
+	}
+	l.dirty = true
+}
+
+// fail plans another try, the later the more tries failed before.
+func (l *Loop) fail(err error) {
+	delay := min(firstRetry<<min(l.failures, 10), lastRetry)
+	l.failures++
+	l.Log.Error("not applied", "error", err, "retry", delay)
+	l.status.Error = err.Error()
+	l.retry.Reset(delay)
+	l.publish(nil)
+}
+
+func (l *Loop) succeed(reg *shard.Registry) {
+	l.failures = 0
+	l.status.Error = ""
+	if l.flight == nil {
+		l.Line.Applied()
+		l.reported = l.reported && l.status.Ready
+		l.status.Ready = true
+		l.status.Applied = l.wanted
+	}
+	if !l.since.IsZero() && !l.dirty {
+		if l.Metrics != nil {
+			l.Metrics.Applied(time.Since(l.since))
+		}
+		l.since = time.Time{}
+	}
+	l.publish(reg)
+}
+
+func (l *Loop) noteReload(out apply.Outcome) {
+	reload := admin.Reload{At: time.Now(), Reasons: out.Reasons}
+	switch {
+	case out.Refusal != nil:
+		reload.Error = out.Refusal.Error()
+	case out.Err != nil:
+		reload.Error = out.Err.Error()
+	}
+	if reload.Error == "" {
+		l.Log.Info("HAProxy was reloaded", "reasons", out.Reasons)
+	}
+	l.status.Reloads = append([]admin.Reload{reload}, l.status.Reloads[:min(len(l.status.Reloads), keptReloads-1)]...)
+}

@@ -1,0 +1,166 @@
+package options
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Options is what the flags say.
+type Options struct {
+	Source                []string
+	Once                  bool
+	ConfigDir             string
+	StateDir              string
+	RunDir                string
+	HAProxy               string
+	MasterSocket          string
+	HTTPAddress           []string
+	HTTPSAddress          []string
+	AdminAddress          string
+	ConfigMap             string
+	IngressClass          string
+	WatchWithoutClass     bool
+	BackendShards         int
+	Templates             string
+	DefaultBackendService string
+	DefaultSSLCertificate string
+	LogFormat             string
+	LogLevel              string
+	Output                string
+	Out                   string
+	WithKeys              bool
+	Against               string
+	Running               string
+}
+
+// Command is a bit for each command that takes flags.
+type Command uint8
+
+// The commands.
+const (
+	Run Command = 1 << iota
+	Render
+	Diff
+	Check
+
+	all = Run | Render | Diff | Check
+)
+
+// row is one flag of the table.
+type row struct {
+	name   string
+	on     Command
+	value  func(*Options) any // pointer to the field
+	preset any
+	usage  string
+}
+
+// table holds every flag, sorted by name.
+var table = []row{
+	{"admin-address", Run, func(o *Options) any { return &o.AdminAddress }, "127.0.0.1:9090", "address of health, readiness, metrics, pprof and the API; empty: none"},
+	{"against", Diff, func(o *Options) any { return &o.Against }, "", "configuration folder or rendered tree to compare with"},
+	{"backend-shards", all, func(o *Options) any { return &o.BackendShards }, 0, "number of files that backends are divided in, 1 to 1024; 0: automatic"},
+	{"config-dir", Run, func(o *Options) any { return &o.ConfigDir }, "/etc/haproxy/sluice", "folder of the HAProxy configuration; must belong to sluice alone"},
+	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},
+	{"default-backend-service", all, func(o *Options) any { return &o.DefaultBackendService }, "", "namespace/name of the Service for requests that no route matches"},
+	{"default-ssl-certificate", all, func(o *Options) any { return &o.DefaultSSLCertificate }, "", "namespace/name of the Secret for hosts without a certificate; empty: a self-signed one"},
+	{"haproxy", Run | Check, func(o *Options) any { return &o.HAProxy }, "", "HAProxy's binary; empty: $SLUICE_HAPROXY, then the PATH"},
+	{"http-address", all, func(o *Options) any { return &o.HTTPAddress }, []string{"*:80", "[::]:80"}, "addresses of the HTTP listener"},
+	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
+	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "name of the IngressClass that is served"},
+	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
+	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
+	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts; empty: sluice starts and supervises HAProxy"},
+	{"once", Run, func(o *Options) any { return &o.Once }, false, "bring HAProxy to the present state of the source and exit"},
+	{"out", Render, func(o *Options) any { return &o.Out }, "", "folder to write the tree to; - prints it"},
+	{"output", Check | Diff, func(o *Options) any { return &o.Output }, "text", "text or json"},
+	{"run-dir", all, func(o *Options) any { return &o.RunDir }, "/var/run/sluice", "folder of sockets and the pid file"},
+	{"running", Diff, func(o *Options) any { return &o.Running }, "", "admin URL of a running sluice to compare with"},
+	{"source", Run, func(o *Options) any { return &o.Source }, []string(nil), "files or folders of manifests to serve, watched for changes; -: standard input"},
+	{"state-dir", Run, func(o *Options) any { return &o.StateDir }, "/var/lib/sluice", "folder of the registry and of status.yaml"},
+	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
+	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
+	{"with-keys", Render, func(o *Options) any { return &o.WithKeys }, false, "write private keys and password hashes, too"},
+}
+
+// Bind defines the flags of a command.
+func (o *Options) Bind(flags *pflag.FlagSet, command Command) {
+	for _, f := range table {
+		if f.on&command == 0 {
+			continue
+		}
+		switch value := f.value(o).(type) {
+		case *string:
+			short := map[string]string{"output": "o"}[f.name]
+			flags.StringVarP(value, f.name, short, f.preset.(string), f.usage)
+		case *bool:
+			flags.BoolVar(value, f.name, f.preset.(bool), f.usage)
+		case *int:
+			flags.IntVar(value, f.name, f.preset.(int), f.usage)
+		case *[]string:
+			flags.StringSliceVar(value, f.name, f.preset.([]string), f.usage)
+		default:
+			panic(fmt.Sprintf("options: flag %s has a value of type %T", f.name, value))
+		}
+	}
+}
+
+// Validate checks what a flag's type does not say. Its errors say what to write instead.
+func (o *Options) Validate() error {
+	for _, ref := range []struct{ flag, value string }{
+		{"configmap", o.ConfigMap}, {"default-backend-service", o.DefaultBackendService}, {"default-ssl-certificate", o.DefaultSSLCertificate},
+	} {
+		if _, _, ok := SplitName(ref.value); ref.value != "" && !ok {
+			return fmt.Errorf("--%s=%s: write namespace/name", ref.flag, ref.value)
+		}
+	}
+	for _, list := range []struct {
+		flag      string
+		addresses []string
+	}{{"http-address", o.HTTPAddress}, {"https-address", o.HTTPSAddress}} {
+		for _, address := range list.addresses {
+			if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+				return fmt.Errorf("--%s=%s: write ADDRESS:PORT, *:PORT for all IPv4 and [::]:PORT for all IPv6 addresses", list.flag, address)
+			}
+		}
+	}
+	if o.BackendShards < 0 || o.BackendShards > 1024 {
+		return fmt.Errorf("--backend-shards=%d: write a number from 1 to 1024, or 0 for automatic", o.BackendShards)
+	}
+	for _, word := range []struct {
+		flag, value string
+		valid       string
+	}{{"log-format", o.LogFormat, "text json"}, {"log-level", o.LogLevel, "debug info warn error"}, {"output", o.Output, "text json"}} {
+		if word.value != "" && !strings.Contains(" "+word.valid+" ", " "+word.value+" ") {
+			return fmt.Errorf("--%s=%s: write one of: %s", word.flag, word.value, strings.ReplaceAll(word.valid, " ", ", "))
+		}
+	}
+	return nil
+}
+
+// SplitName divides namespace/name.
+func SplitName(text string) (namespace, name string, ok bool) {
+	namespace, name, ok = strings.Cut(text, "/")
+	return namespace, name, ok && namespace != "" && name != "" && !strings.Contains(name, "/")
+}
+
+// Binary is the path of HAProxy's binary: --haproxy, $SLUICE_HAPROXY or that on the PATH.
+func (o *Options) Binary() (string, error) {
+	name := o.HAProxy
+	if name == "" {
+		name = os.Getenv("SLUICE_HAPROXY")
+	}
+	if name == "" {
+		name = "haproxy"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("HAProxy is not found (%w): install HAProxy 3.2 or later, or name its binary with --haproxy or $SLUICE_HAPROXY", err)
+	}
+	return path, nil
+}

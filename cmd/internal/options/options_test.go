@@ -1,0 +1,61 @@
+package options
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write docs/flags.md anew")
+
+func TestFlagsPageIsFresh(t *testing.T) {
+	const page = "../../../docs/flags.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(Markdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || string(text) != Markdown() {
+		t.Errorf("docs/flags.md is stale: run make golden (%v)", err)
+	}
+}
+
+func TestTableIsSorted(t *testing.T) {
+	if !slices.IsSortedFunc(table, func(a, b row) int { return strings.Compare(a.name, b.name) }) {
+		t.Error("the table of flags is not sorted by name")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		want string // part of the error; empty: none
+	}{
+		"the defaults are valid":                    {nil, ""},
+		"a name needs a namespace":                  {[]string{"--configmap=sluice"}, "write namespace/name"},
+		"a name has one slash":                      {[]string{"--default-ssl-certificate=a/b/c"}, "write namespace/name"},
+		"an address needs a port":                   {[]string{"--http-address=127.0.0.1"}, "write ADDRESS:PORT"},
+		"an IPv6 address is fine":                   {[]string{"--https-address=[::1]:443"}, ""},
+		"there are at most 1024 shards":             {[]string{"--backend-shards=1025"}, "from 1 to 1024"},
+		"a log format that does not exist is named": {[]string{"--log-format=xml"}, "text, json"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := &Options{}
+			flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+			o.Bind(flags, Run)
+			if err := flags.Parse(c.args); err != nil {
+				t.Fatal(err)
+			}
+			err := o.Validate()
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-proxy/sluice/cmd/internal/options"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+func renderCommand(s streams) *cobra.Command {
+	o := &options.Options{}
+	command := &cobra.Command{
+		Use:   "render SOURCE... --out DIR",
+		Short: "Write the HAProxy configuration that manifests ask for",
+		Long: `Write the whole tree that HAProxy would be started on. A SOURCE is a file or folder
+of manifests, or - for standard input. Private keys and password hashes are left out
+unless --with-keys is given. With --out - the tree is printed.`,
+		Example: "  sluice render manifests/ --out /tmp/tree\n  kubectl get ing,svc,endpointslices -A -o yaml | sluice render - --out -",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return render(o, args, s)
+		},
+	}
+	o.Bind(command.Flags(), options.Render)
+	return command
+}
+
+func render(o *options.Options, sources []string, s streams) error {
+	if o.Out == "" {
+		return errors.New("--out is missing: name a folder to write to, or - to print the tree")
+	}
+	line, err := lineOf(o, sources, s.in)
+	if err != nil {
+		return err
+	}
+	p, err := line.Plan(nil)
+	if err != nil {
+		return err
+	}
+	if o.Out == "-" {
+		printTree(s, p.Tree, o.WithKeys)
+	} else if err := writeTree(o.Out, p.Tree, o.WithKeys); err != nil {
+		return err
+	}
+	if printFindings(s.err, line.Report()) {
+		return errFindings
+	}
+	return nil
+}
+
+// printTree prints each file behind a line with its name, in the txtar format.
+func printTree(s streams, t *tree.Tree, withKeys bool) {
+	for _, path := range t.Paths() {
+		if file := t.Files[path]; file.Secret == nil || withKeys {
+			fmt.Fprintf(s.out, "-- %s --\n%s", path, file.Bytes())
+		}
+	}
+}
+
+// writeTree writes the files of a tree below a folder that is new, empty, or holds an
+// earlier rendering: nothing else is ever overwritten or removed.
+func writeTree(folder string, t *tree.Tree, withKeys bool) error {
+	if err := clearTree(folder); err != nil {
+		return err
+	}
+	for _, path := range t.Paths() {
+		file := t.Files[path]
+		if file.Secret != nil && !withKeys {
+			continue
+		}
+		name := filepath.Join(folder, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		mode := os.FileMode(0o644)
+		if file.Secret != nil {
+			mode = 0o600
+		}
+		if err := os.WriteFile(name, file.Bytes(), mode); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	return nil
+}
+
+// parts are the folders of a tree.
+var parts = [...]string{"conf.d", "maps", "crt-lists", "lists", "lua", "certs", "pages"}
+
+// clearTree removes an earlier rendering from a folder.
+func clearTree(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("--out: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.Contains(" "+strings.Join(parts[:], " ")+" ", " "+e.Name()+" ") {
+			return fmt.Errorf("--out=%s: the folder holds %s, which is no part of a rendered tree; name a new folder", folder, e.Name())
+		}
+	}
+	for _, part := range parts {
+		if err := os.RemoveAll(filepath.Join(folder, part)); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	return nil
+}

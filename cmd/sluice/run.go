@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-proxy/sluice/cmd/internal/admin"
+	"github.com/sluice-proxy/sluice/cmd/internal/loop"
+	"github.com/sluice-proxy/sluice/cmd/internal/options"
+	source "github.com/sluice-proxy/sluice/pkg/converters/source/files"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+)
+
+// stopTimeout bounds the graceful end of HAProxy.
+const stopTimeout = 30 * time.Second
+
+func runCommand(s streams) *cobra.Command {
+	o := &options.Options{}
+	command := &cobra.Command{
+		Use:   "run --source DIR",
+		Short: "Serve manifests with HAProxy and follow their changes",
+		Long: `Read manifests, render the HAProxy configuration they ask for, start HAProxy on it and
+keep the running HAProxy equal to the manifests as they change. If an HAProxy of an earlier
+run still serves what its files say, it is taken over as it is.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return run(command.Context(), o, s)
+		},
+	}
+	o.Bind(command.Flags(), options.Run)
+	return command
+}
+
+// run wires the parts together and runs the loop until ctx ends.
+func run(ctx context.Context, o *options.Options, s streams) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if len(o.Source) == 0 {
+		return errors.New("--source is missing: name a folder or file of manifests")
+	}
+	log := newLog(s.err, o)
+	r, err := newRunner(o, log)
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	loopCtx, stop := context.WithCancel(groupCtx)
+	if o.AdminAddress != "" && !o.Once {
+		listener, err := admin.Listen(o.AdminAddress)
+		if err != nil {
+			stop()
+			return err
+		}
+		group.Go(func() error { return r.admin.Serve(loopCtx, listener) })
+	}
+	batches := make(chan source.Batch)
+	group.Go(func() error { return source.New(o.Source, log).Run(loopCtx, batches) })
+	group.Go(func() error {
+		defer stop()
+		return r.loop.Run(loopCtx, batches)
+	})
+	err = group.Wait()
+	if !o.Once {
+		r.stop(log)
+	}
+	return err
+}
+
+// runner holds the parts of a running sluice.
+type runner struct {
+	loop       *loop.Loop
+	admin      *admin.Server
+	supervisor *process.Supervisor // nil: HAProxy is somebody else's
+}
+
+func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
+	binary, err := o.Binary()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := files.Open(o.ConfigDir, o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.RunDir, 0o755); err != nil {
+		return nil, fmt.Errorf("--run-dir: %w", err)
+	}
+	own, err := ownCertificate(o.StateDir, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	line, err := loop.NewLine(o, own)
+	if err != nil {
+		return nil, err
+	}
+	metrics := admin.NewMetrics()
+	r := &runner{admin: &admin.Server{Metrics: metrics, Files: func() (map[string]admin.File, error) { return shown(folder) }}}
+	master := o.MasterSocket
+	if master == "" {
+		master = filepath.Join(o.RunDir, "master.sock")
+		r.supervisor = process.New(process.Config{
+			Binary: binary, ConfDir: filepath.Join(o.ConfigDir, "current", "conf.d"), RunDir: o.RunDir, Log: log,
+			MasterSocket: master, StatsSocket: filepath.Join(o.RunDir, "haproxy.sock"), PIDFile: filepath.Join(o.RunDir, "haproxy.pid"),
+		})
+	}
+	var worker func() int
+	runtime := socket.NewRuntime(filepath.Join(o.RunDir, "haproxy.sock"), socket.Options{Worker: func() int { return worker() }})
+	config := apply.Config{
+		Folder: folder, Worker: runtime, Master: socket.NewMaster(master), Log: log,
+		Check:   func(ctx context.Context, confDir string) error { return process.Check(ctx, binary, confDir) },
+		Metrics: apply.Metrics{FileWritten: metrics.FileWritten, CommandSent: metrics.CommandSent, Reloaded: metrics.Reloaded},
+	}
+	if r.supervisor != nil {
+		config.Supervisor = r.supervisor
+	}
+	a := apply.New(config)
+	worker = a.WorkerPID
+	r.loop = &loop.Loop{Line: line, Apply: a, Log: log, Metrics: metrics, Publish: r.admin.Publish, Once: o.Once}
+	if r.supervisor != nil {
+		r.loop.Exited = r.supervisor.Exited
+	}
+	return r, nil
+}
+
+// stop ends HAProxy with the controller: requests in flight are finished first.
+func (r *runner) stop(log *slog.Logger) {
+	if r.supervisor == nil || r.supervisor.PID() == 0 {
+		return
+	}
+	log.Info("stopping HAProxy; requests in flight are finished first")
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := r.supervisor.Stop(ctx); err != nil {
+		log.Error("stopping HAProxy", "error", err)
+	}
+}
+
+func newLog(w io.Writer, o *options.Options) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.LogLevel)); err != nil {
+		panic(err) // Validate has looked at it
+	}
+	handler := &slog.HandlerOptions{Level: level}
+	if o.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, handler))
+	}
+	return slog.New(slog.NewTextHandler(w, handler))
+}

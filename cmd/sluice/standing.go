@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/cmd/internal/admin"
+	"github.com/sluice-proxy/sluice/cmd/internal/loop"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// standing is a configuration that a diff compares with.
+type standing struct {
+	tree    *tree.Tree
+	content map[string][]byte // nil values for secrets
+	keys    bool              // the secrets are there, too
+}
+
+// readStanding reads a configuration folder of sluice, or a rendered tree.
+func readStanding(folder string) (*standing, error) {
+	if current := filepath.Join(folder, "current"); isFolder(current) {
+		folder = current
+	}
+	if !isFolder(filepath.Join(folder, "conf.d")) {
+		return nil, fmt.Errorf("--against=%s: there is neither current/ nor conf.d/ in it; name a configuration folder of sluice or a rendered tree", folder)
+	}
+	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}}
+	root, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		st.add(filepath.ToSlash(path), model.DigestOf(text), text)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	return st, nil
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// fetchStanding asks a running sluice for its configuration.
+func fetchStanding(url string) (*standing, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/v1/config", nil)
+	if err != nil {
+		return nil, fmt.Errorf("--running=%s: %w", url, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("--running=%s: no sluice answers there: %w", url, err)
+	}
+	defer response.Body.Close()
+	var list map[string]admin.File
+	if err := json.NewDecoder(response.Body).Decode(&list); err != nil || response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("--running=%s: answer %s is not that of sluice's admin address (%w)", url, response.Status, err)
+	}
+	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}}
+	for path, file := range list {
+		var digest model.Digest
+		if err := digest.UnmarshalText([]byte(file.Digest)); err != nil {
+			return nil, fmt.Errorf("--running=%s: %s: %w", url, path, err)
+		}
+		st.add(path, digest, []byte(file.Content))
+	}
+	return st, nil
+}
+
+func (st *standing) add(path string, digest model.Digest, text []byte) {
+	kind := files.KindOf(path)
+	if kind == tree.Cert || kind == tree.Userlists {
+		st.keys, text = true, nil
+	}
+	st.tree.Add(tree.File{Path: path, Kind: kind, Digest: digest, Size: int64(len(text))})
+	st.content[path] = text
+}
+
+// registry is what a registry would say of the configuration.
+func (st *standing) registry(templates model.Digest) (*shard.Registry, error) {
+	served, err := shard.Recover(st.content)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration to compare with was not written by sluice: %w", err)
+	}
+	highest := 0
+	for path := range st.content {
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "conf.d/50-backends-"), ".cfg")
+		if n, err := strconv.Atoi(name); err == nil {
+			highest = max(highest, n)
+		}
+	}
+	shards := 1
+	for shards <= highest {
+		shards *= 2
+	}
+	header := shard.Header{Version: shard.Version, Shards: shards, Templates: templates}
+	return &shard.Registry{Header: header, Tree: st.tree, Scanned: true, Served: served}, nil
+}
+
+// forget takes out of a plan what can't be compared: the controller's own certificate,
+// which is another one in each process, and secrets where the other side holds none.
+func (st *standing) forget(p *plan.Plan) {
+	skip := func(path string, kind tree.Kind) bool {
+		return path == "certs/"+loop.OwnCertificate || !st.keys && (kind == tree.Cert || kind == tree.Userlists)
+	}
+	var writes []plan.WriteFile
+	for _, w := range p.Writes {
+		if !skip(w.File.Path, w.File.Kind) {
+			writes = append(writes, w)
+		}
+	}
+	p.Writes = writes
+}

@@ -1,0 +1,132 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+)
+
+// maxPath bounds a path, so that its key fits one runtime command and HAProxy's buffer.
+const maxPath = 2048
+
+// checkHost is the host of a rule as a key spells it: in lower case, token.AnyHost if it is empty.
+// It must be a DNS name as the Ingress API defines it, or one behind a "*." that stands for
+// exactly one label.
+func checkHost(host string) (string, error) {
+	if host == "" {
+		return token.AnyHost, nil
+	}
+	host = strings.ToLower(host)
+	name := strings.TrimPrefix(host, "*.")
+	if len(name) > 253 {
+		return "", errors.New("it is longer than 253 characters")
+	}
+	numeric := true // an IPv4 address looks like a DNS name
+	for label := range strings.SplitSeq(name, ".") {
+		if !isLabel(label) {
+			return "", fmt.Errorf("%.70q is not a label of letters, digits and '-'", label)
+		}
+		numeric = numeric && strings.Trim(label, "0123456789") == ""
+	}
+	if numeric {
+		return "", errors.New("a host is a name, not an address")
+	}
+	return host, nil
+}
+
+// isLabel tells whether s is a label of RFC 1123: what names of namespaces, Services and
+// their ports are made of.
+func isLabel(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// checkPath is the path of a rule as the frontend spells the path of a request before it
+// looks it up; "/" if it is empty.
+func checkPath(path string) (string, error) {
+	if path == "" {
+		return "/", nil
+	}
+	if err := token.CheckText(path, ""); err != nil {
+		return "", err
+	}
+	switch {
+	case path[0] != '/':
+		return "", errors.New("it does not begin with '/'")
+	case len(path) > maxPath:
+		return "", fmt.Errorf("it is longer than %d bytes", maxPath)
+	case strings.ContainsAny(path, " #?"):
+		return "", errors.New("it holds a blank, '#' or '?'")
+	case strings.Contains(path, "\\"):
+		return "", errors.New(`it holds a '\'`)
+	}
+	return normalise(path), nil
+}
+
+// normalise spells a path as the frontend's normalize-uri rules do: escapes of unreserved
+// characters decoded, other escapes with upper case digits, no double slashes, no dot
+// segments. Bytes that stand in no request are escaped, as clients do. See RFC 3986, 6.2.2.
+func normalise(path string) string {
+	if strings.IndexFunc(path, special) < 0 && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
+		return path // nearly every path
+	}
+	return resolveDots(escape(path))
+}
+
+func special(r rune) bool { return r == '%' || r == '"' || r >= 0x80 }
+
+func escape(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		switch {
+		case c == '%' && i+2 < len(path) && hex(path[i+1]) >= 0 && hex(path[i+2]) >= 0:
+			if decoded := byte(hex(path[i+1])<<4 | hex(path[i+2])); unreserved(decoded) {
+				b.WriteByte(decoded)
+			} else {
+				fmt.Fprintf(&b, "%%%02X", decoded)
+			}
+			i += 2
+		case c == '"' || c >= 0x80:
+			fmt.Fprintf(&b, "%%%02X", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+func hex(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
+
+// resolveDots takes out empty, "." and ".." segments, the latter with the one before it. A
+// path that ends in one of them ends with a slash.
+func resolveDots(path string) string {
+	var kept []string
+	slash := false
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		slash = segment == "" || segment == "." || segment == ".."
+		switch {
+		case !slash:
+			kept = append(kept, segment)
+		case segment == ".." && len(kept) > 0:
+			kept = kept[:len(kept)-1]
+		}
+	}
+	if slash && len(kept) > 0 {
+		kept = append(kept, "")
+	}
+	return "/" + strings.Join(kept, "/")
+}

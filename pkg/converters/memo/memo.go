@@ -1,0 +1,187 @@
+package memo
+
+import (
+	"maps"
+	"time"
+
+	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+)
+
+// Options are what the flags say. Zero keys stand for "none".
+type Options struct {
+	Class                    ingress.Class
+	ConfigMap                snapshot.Key       // the global settings
+	DefaultCertificate       *model.Certificate // the controller's own; required
+	DefaultCertificateSecret snapshot.Key       // takes its place where it can be used
+	DefaultBackendService    snapshot.Key       // serves what nobody claims, through its first port
+	Bind                     resolve.Bind
+	AllowCrossNamespace      bool // objects may name Secrets of other namespaces
+}
+
+// Memo holds the units and the Model that they last gave.
+type Memo struct {
+	options  Options
+	snapshot *snapshot.Snapshot // of the last Update
+	now      time.Time          // of the last Update
+
+	index        index
+	global       *globalUnit
+	fallback     *ingressUnit // claims AnyHost for the default backend service; nil without one
+	ingresses    map[snapshot.Key]*ingressUnit
+	backends     map[string]*backendUnit
+	certificates map[snapshot.Key]*certificateUnit
+	expiry       time.Time // the earliest certificateUnit.fragment.Next, or before it
+
+	routes map[routeID]*route
+	hosts  map[string]*host
+	below  map[string]set[*host] // name -> the known hosts of one label more
+	names  map[string]*named     // backends by name
+	pools  pools
+
+	groups     map[string]*group // hosts of one certificate; "" is the default one
+	groupNames []string          // sorted
+	contested  map[*named]struct{}
+
+	work       work
+	quarantine quarantine
+	findings   map[any][]report.Finding // by unit, route or host; see Report
+	reported   []report.Finding         // the last Report; nil: compile it anew
+	counts     map[string]int
+	model      *model.Model
+}
+
+// New is an empty Memo.
+func New(o Options) *Memo {
+	if o.DefaultCertificate == nil {
+		panic("memo: Options.DefaultCertificate is required: HAProxy starts no TLS listener without one")
+	}
+	m := &Memo{
+		options:      o,
+		index:        index{},
+		ingresses:    map[snapshot.Key]*ingressUnit{},
+		backends:     map[string]*backendUnit{},
+		certificates: map[snapshot.Key]*certificateUnit{},
+		routes:       map[routeID]*route{},
+		hosts:        map[string]*host{},
+		below:        map[string]set[*host]{},
+		names:        map[string]*named{},
+		groups:       map[string]*group{},
+		contested:    map[*named]struct{}{},
+		pools:        newPools(),
+		quarantine:   newQuarantine(),
+		findings:     map[any][]report.Finding{},
+		counts:       map[string]int{},
+		model:        emptyModel(),
+	}
+	m.work = newWork()
+	m.global = &globalUnit{}
+	m.work.global = true
+	if o.DefaultBackendService != (snapshot.Key{}) {
+		m.fallback = &ingressUnit{key: o.DefaultBackendService}
+		m.work.ingresses.add(m.fallback)
+	}
+	return m
+}
+
+func emptyModel() *model.Model {
+	return &model.Model{
+		Backends: &model.Backends{},
+		Tables: []*model.Table{
+			tableHosts:     {Name: model.TableHosts},
+			tableWildcards: {Name: model.TableWildcards},
+			tableExact:     {Name: model.TableExact},
+			tablePrefix:    {Name: model.TablePrefix},
+			tableValues:    {Name: model.TableValues},
+		},
+	}
+}
+
+// Update runs what depends on the touched keys, and on the time, and returns the Model:
+// the same pointer where nothing changed, else one that shares the unchanged parts.
+func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Time) *model.Model {
+	m.snapshot, m.now, m.reported = s, now, nil
+	if len(m.index) == 0 {
+		m.reserve()
+	}
+	for _, key := range touched {
+		m.show(key)
+		m.mark(key)
+	}
+	for _, key := range m.quarantine.takePending() {
+		m.mark(key)
+	}
+	m.markExpired()
+
+	m.runGlobal()
+	for unit := range m.work.ingresses.drain {
+		m.runIngress(unit)
+	}
+	m.settleRoutes()
+	m.settleTLS()
+	for unit := range m.work.backends.drain {
+		m.runBackend(unit)
+	}
+	for unit := range m.work.certificates.drain {
+		m.runCertificate(unit)
+	}
+	m.dropIdle()
+	m.settleDefaultCertificate()
+	m.settleNames()
+	m.settleEntries()
+	m.settleHosts()
+	m.model = m.compose()
+	m.work = newWork()
+	return m.model
+}
+
+// reserve makes room for everything, once: maps that grow bit by bit cost a third more.
+func (m *Memo) reserve() {
+	ingresses, all := m.snapshot.Len(snapshot.Ingress), 0
+	for _, kind := range []snapshot.Kind{snapshot.Ingress, snapshot.Service, snapshot.Secret, snapshot.ConfigMap} {
+		all += m.snapshot.Len(kind)
+	}
+	m.index = make(index, all+m.snapshot.Len(snapshot.Service)) // a Service, and its endpoints
+	m.quarantine.shown = make(map[snapshot.Key]any, all)
+	m.ingresses = make(map[snapshot.Key]*ingressUnit, ingresses)
+	m.backends = make(map[string]*backendUnit, ingresses)
+	m.routes = make(map[routeID]*route, ingresses)
+	m.hosts = make(map[string]*host, ingresses)
+	m.names = make(map[string]*named, ingresses)
+}
+
+// mark notes what depends on a key.
+func (m *Memo) mark(key snapshot.Key) {
+	if key.Kind == snapshot.Ingress && m.ingresses[key] == nil {
+		if m.snapshot.Object(key) == nil {
+			return
+		}
+		unit := &ingressUnit{key: key}
+		m.ingresses[key] = unit
+		m.work.ingresses.add(unit)
+	}
+	m.index[key].each(m.markUnit)
+}
+
+func (m *Memo) markUnit(unit node) {
+	switch unit := unit.(type) {
+	case *globalUnit:
+		m.work.global = true
+	case *ingressUnit:
+		m.work.ingresses.add(unit)
+	case *backendUnit:
+		m.work.backends.add(unit)
+	case *certificateUnit:
+		m.work.certificates.add(unit)
+	}
+}
+
+// Conversions is the number of units run so far, by kind: global, ingress, backend and
+// certificate. An Ingress of a foreign class does not count.
+func (m *Memo) Conversions() map[string]int { return maps.Clone(m.counts) }
+
+// view is what units see: the snapshot, with the forms that quarantine gives.
+func (m *Memo) view() *snapshot.View { return m.snapshot.Substituted(m.quarantine.forms) }

@@ -1,0 +1,249 @@
+package memo
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+)
+
+// Kinds of units, as Conversions names them.
+const (
+	kindGlobal      = "global"
+	kindIngress     = "ingress"
+	kindBackend     = "backend"
+	kindCertificate = "certificate"
+)
+
+// statusDenied is what a path answers whose protection can't be honoured.
+const statusDenied = 503
+
+// ingressUnit is one Ingress, or the default backend service.
+type ingressUnit struct {
+	seen
+	key      snapshot.Key
+	fragment ingress.Fragment
+	routes   []routeID // of fragment.Routes
+	backends []string  // keys of their backend units
+}
+
+// backendUnit is what one or more served paths ask for.
+type backendUnit struct {
+	seen
+	key     string
+	ref     resolve.BackendRef
+	routes  set[*route]    // that it serves
+	backend *model.Backend // nil until the first run
+	held    []holding
+}
+
+// certificateUnit is the Secret of one or more served TLS hosts.
+type certificateUnit struct {
+	seen
+	key      snapshot.Key
+	hosts    set[*host] // that it serves
+	pinned   bool       // it is asked for by an option
+	fragment resolve.CertificateFragment
+	held     []holding
+}
+
+// note remembers the look-ups and the findings of a run.
+func (m *Memo) note(unit node, kind string, v *snapshot.View, findings []report.Finding) {
+	m.index.note(unit, v.Noted())
+	m.say(unit, findings)
+	if kind != "" {
+		m.counts[kind]++
+	}
+}
+
+// say replaces the findings of a unit, route or host.
+func (m *Memo) say(about any, findings []report.Finding) {
+	if len(findings) == 0 {
+		delete(m.findings, about)
+	} else {
+		m.findings[about] = findings
+	}
+}
+
+func (m *Memo) runIngress(unit *ingressUnit) {
+	v := m.view()
+	var fragment ingress.Fragment
+	if unit == m.fallback {
+		fragment = fallbackFragment(v, unit.key)
+	} else {
+		fragment = ingress.Convert(v, m.globals(), m.options.Class, unit.key)
+	}
+	if m.quarantine.denied[unit.key] {
+		fragment = fragment.Denied(statusDenied)
+	}
+	kind := ""
+	if fragment.Mine || unit.fragment.Mine {
+		kind = kindIngress
+	}
+	m.note(unit, kind, v, fragment.Findings)
+	m.unclaim(unit)
+	unit.fragment = fragment
+	m.claim(unit)
+	if m.snapshot.Object(unit.key) == nil && unit != m.fallback {
+		m.index.note(unit, nil)
+		delete(m.ingresses, unit.key)
+	}
+}
+
+// fallbackFragment is the claim of the default backend service.
+func fallbackFragment(v *snapshot.View, key snapshot.Key) ingress.Fragment {
+	ref := resolve.BackendRef{Namespace: key.Namespace, Service: key.Name}
+	if service := v.Service(key.Namespace, key.Name); service != nil && len(service.Spec.Ports) > 0 {
+		ref.Port = strconv.Itoa(int(service.Spec.Ports[0].Port))
+	}
+	return ingress.Fragment{Mine: true, Routes: []ingress.Route{
+		{Host: token.AnyHost, Match: ingress.Default, Backend: ref, Origin: key.Origin()},
+	}}
+}
+
+// backendKeys are the keys of the backend units that the routes ask for. Where the options
+// come from counts too, so that what is wrong with them is said of each object that has them.
+func backendKeys(routes []ingress.Route) []string {
+	keys := make([]string, len(routes))
+	for i := range routes {
+		ref := &routes[i].Backend
+		keys[i] = ref.Key()
+		if len(ref.Layers) == 0 && ref.DenyFinding.Code == "" {
+			continue
+		}
+		var b strings.Builder
+		b.WriteString(keys[i])
+		for _, layer := range ref.Layers {
+			b.WriteString("\x00" + layer.Origin.String())
+		}
+		b.WriteString("\x00" + ref.DenyFinding.String())
+		keys[i] = b.String()
+	}
+	return keys
+}
+
+// demand is the backend unit of a key, new if need be.
+func (m *Memo) demand(key string, ref resolve.BackendRef) *backendUnit {
+	unit := m.backends[key]
+	if unit == nil {
+		unit = &backendUnit{key: key, ref: ref}
+		m.backends[key] = unit
+		m.work.backends.add(unit)
+	}
+	return unit
+}
+
+func (m *Memo) runBackend(unit *backendUnit) {
+	if unit.routes.empty() {
+		return // dropIdle takes it out
+	}
+	v := m.snapshot.Substituted(m.quarantine.backendForms)
+	ref := unit.ref
+	service := snapshot.Key{Kind: snapshot.Service, Namespace: ref.Namespace, Name: ref.Service}
+	if m.quarantine.denied[service] {
+		v.Note(service)
+		ref = resolve.BackendRef{Namespace: ref.Namespace, Deny: statusDenied}
+	}
+	fragment := resolve.Backend(v, m.globals(), ref)
+	m.note(unit, kindBackend, v, fragment.Findings)
+	m.adopt(unit, fragment)
+}
+
+// adopt takes over the result of a backend unit's run.
+func (m *Memo) adopt(unit *backendUnit, fragment resolve.BackendFragment) {
+	before, after := unit.backend, fragment.Backend
+	held := m.pools.hold(fragment, m.globals().Web)
+	m.pools.release(unit.held)
+	unit.held = held
+	if before != nil && sameBackend(before, after) {
+		return
+	}
+	unit.backend = after
+	m.work.names.add(after.Name)
+	if before != nil && before.Name == after.Name {
+		if before.Profile.Shape.Protects() != after.Profile.Shape.Protects() {
+			unit.routes.each(m.work.routes.add)
+		}
+		return
+	}
+	m.unname(unit, before)
+	m.name(unit)
+	unit.routes.each(m.work.routes.add)
+}
+
+// demandCertificate is the certificate unit of a Secret, new if need be.
+func (m *Memo) demandCertificate(key snapshot.Key) *certificateUnit {
+	unit := m.certificates[key]
+	if unit == nil {
+		unit = &certificateUnit{key: key}
+		m.certificates[key] = unit
+		m.work.certificates.add(unit)
+	}
+	return unit
+}
+
+func (m *Memo) runCertificate(unit *certificateUnit) {
+	if unit.hosts.empty() && !unit.pinned {
+		return // dropIdle takes it out
+	}
+	v := m.view()
+	fragment := resolve.Certificate(v, unit.key, m.now)
+	m.note(unit, kindCertificate, v, fragment.Findings)
+	held := m.pools.holdCertificate(fragment.Certificate)
+	m.pools.release(unit.held)
+	unit.held = held
+	unit.fragment = fragment
+	m.expect(fragment.Next)
+	unit.hosts.each(m.work.hosts.add)
+}
+
+// expect remembers when the answer of a certificate unit changes next.
+func (m *Memo) expect(next time.Time) {
+	if !next.IsZero() && (m.expiry.IsZero() || next.Before(m.expiry)) {
+		m.expiry = next
+	}
+}
+
+// markExpired marks the certificates whose answer the time alone has changed.
+func (m *Memo) markExpired() {
+	if m.expiry.IsZero() || m.now.Before(m.expiry) {
+		return
+	}
+	m.expiry = time.Time{}
+	for _, unit := range m.certificates {
+		if next := unit.fragment.Next; !next.IsZero() && !m.now.Before(next) {
+			m.work.certificates.add(unit)
+		} else {
+			m.expect(next)
+		}
+	}
+}
+
+// dropIdle takes out the units that no served path or host asks for any more.
+func (m *Memo) dropIdle() {
+	for unit := range m.work.idleBackends.drain {
+		if !unit.routes.empty() {
+			continue
+		}
+		m.index.note(unit, nil)
+		m.say(unit, nil)
+		m.pools.release(unit.held)
+		m.unname(unit, unit.backend)
+		delete(m.backends, unit.key)
+	}
+	for unit := range m.work.idleCertificates.drain {
+		if !unit.hosts.empty() || unit.pinned {
+			continue
+		}
+		m.index.note(unit, nil)
+		m.say(unit, nil)
+		m.pools.release(unit.held)
+		delete(m.certificates, unit.key)
+	}
+}

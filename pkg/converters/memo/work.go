@@ -1,0 +1,54 @@
+package memo
+
+import "github.com/sluice-proxy/sluice/pkg/haproxy/model"
+
+// Places of the tables in Model.Tables.
+const (
+	tableHosts = iota
+	tableWildcards
+	tableExact
+	tablePrefix
+	tableValues
+	tableCount
+)
+
+// work is what one Update has to do. Each step takes from it what the steps before it, or
+// the touched keys, put in.
+type work struct {
+	global       bool
+	ingresses    queue[*ingressUnit]
+	claims       queue[*route] // the claims on it changed
+	tls          queue[*host]  // the claims on its certificate changed
+	backends     queue[*backendUnit]
+	certificates queue[*certificateUnit]
+	names        queue[string] // backends that may have changed, by name
+	routes       queue[*route] // its backend may have another name
+	hosts        queue[*host]  // its routes, its certificate or that of its wildcard changed
+
+	idleBackends     queue[*backendUnit]
+	idleCertificates queue[*certificateUnit]
+
+	edits         [tableCount][]model.Edit
+	put           []*model.Backend
+	remove        []string
+	groups        map[string]map[string]bool // certificate -> host -> whether it is served with it
+	defaultChange bool                       // of the default certificate
+}
+
+func newWork() work { return work{groups: map[string]map[string]bool{}} }
+
+func (w *work) edit(table int, key, value string) {
+	e := model.Edit{Key: key}
+	if value != "" {
+		e.Value = &value
+	}
+	w.edits[table] = append(w.edits[table], e)
+}
+
+// regroup says that a host joins or leaves those of a certificate.
+func (w *work) regroup(certificate, host string, joins bool) {
+	if w.groups[certificate] == nil {
+		w.groups[certificate] = map[string]bool{}
+	}
+	w.groups[certificate][host] = joins
+}

@@ -1,0 +1,77 @@
+package report
+
+// Code names a kind of finding. Codes are stable: users match on them.
+type Code string
+
+// The codes.
+const (
+	ManifestUnreadable  Code = "ManifestUnreadable"
+	ObjectInvalid       Code = "ObjectInvalid"
+	ObjectUnsupported   Code = "ObjectUnsupported"
+	FieldUnknown        Code = "FieldUnknown"
+	ControlCharacter    Code = "ControlCharacter"
+	HostInvalid         Code = "HostInvalid"
+	PathInvalid         Code = "PathInvalid"
+	PathConflict        Code = "PathConflict"
+	TLSConflict         Code = "TLSConflict"
+	ResourceBackend     Code = "ResourceBackend"
+	ServiceMissing      Code = "ServiceMissing"
+	ServicePortMissing  Code = "ServicePortMissing"
+	EndpointInvalid     Code = "EndpointInvalid"
+	ClassMissing        Code = "ClassMissing"
+	ClassParameters     Code = "ClassParameters"
+	SecretMissing       Code = "SecretMissing"
+	SecretInvalid       Code = "SecretInvalid"
+	CertificateExpired  Code = "CertificateExpired"
+	CertificateHost     Code = "CertificateHost"
+	OptionUnknown       Code = "OptionUnknown"
+	OptionInvalid       Code = "OptionInvalid"
+	OptionScope         Code = "OptionScope"
+	OptionUnsupported   Code = "OptionUnsupported"
+	OptionConflict      Code = "OptionConflict"
+	OptionRisky         Code = "OptionRisky"
+	ProtectionDenied    Code = "ProtectionDenied"
+	PasswordHashRefused Code = "PasswordHashRefused"
+	CrossNamespace      Code = "CrossNamespace"
+	Quarantined         Code = "Quarantined"
+)
+
+// Entry is what the catalogue says of a code.
+type Entry struct {
+	Severity Severity
+	Title    string // a few words
+	Text     string // what it means and what to do
+}
+
+// Catalogue holds every code. It is never changed; docs/findings.md is made of it.
+var Catalogue = map[Code]Entry{
+	ManifestUnreadable:  {Error, "A manifest can't be read", "The file does not parse. Its last good content stays in force; correct the named line."},
+	ObjectInvalid:       {Error, "An object makes no sense", "A required field is missing or contradicts another one. That part of the object is left out."},
+	ObjectUnsupported:   {Info, "An object of a kind that sluice does not read", "It is ignored. Remove it from the source if that was not intended."},
+	FieldUnknown:        {Warning, "A field that the object's kind does not have", "It has no effect. Check its spelling and its indentation."},
+	ControlCharacter:    {Error, "A control character in a value", "Line breaks and other control characters are refused wherever HAProxy would read them. The value is not used."},
+	HostInvalid:         {Error, "A host name is not valid", "A host is a DNS name, or a DNS name behind '*.'. The rule is not served."},
+	PathInvalid:         {Error, "A path is not valid", "A path begins with '/' and holds neither blanks nor '#' nor '?'. The path is not served."},
+	PathConflict:        {Warning, "Two objects claim the same host and path", "The older object is served. Remove the path from one of them."},
+	TLSConflict:         {Warning, "Two objects name different certificates for one host", "The Secret of the older object is used."},
+	ResourceBackend:     {Error, "A backend that is not a Service", "Only Services can be backends. The path answers 503."},
+	ServiceMissing:      {Error, "A Service does not exist", "The path answers 503 until the Service is created; nothing else needs to be touched then."},
+	ServicePortMissing:  {Error, "A Service lacks the port", "The path answers 503 until the Service has a port of that number or name."},
+	EndpointInvalid:     {Warning, "An endpoint can't be used", "An EndpointSlice holds an address or a port that is not valid. The other endpoints serve."},
+	ClassMissing:        {Warning, "An IngressClass does not exist", "The object is not served until a class of that name belongs to this controller."},
+	ClassParameters:     {Warning, "The parameters of an IngressClass can't be used", "Parameters name a ConfigMap. The class is served without them."},
+	SecretMissing:       {Error, "A Secret does not exist", "What needs it is denied, or served with the default certificate, until it is created."},
+	SecretInvalid:       {Error, "A Secret can't be used", "Its content is missing, empty or malformed. Correct the Secret."},
+	CertificateExpired:  {Warning, "A certificate has expired", "The host is served with the default certificate. Renew the certificate in the Secret."},
+	CertificateHost:     {Info, "A certificate does not cover a host", "Clients will refuse the connection. Add the host to the certificate."},
+	OptionUnknown:       {Warning, "An option of that name does not exist", "It has no effect. The message names the nearest options that exist."},
+	OptionInvalid:       {Warning, "The value of an option can't be read", "The option keeps its default; an option that protects something denies the path instead."},
+	OptionScope:         {Warning, "An option stands where it has no effect", "Some options belong into the global ConfigMap only, some do not work on a Service."},
+	OptionUnsupported:   {Warning, "A known option that sluice does not offer", "It has no effect. The message says why and what to use instead."},
+	OptionConflict:      {Warning, "Two objects set one option differently", "The Service wins over the Ingress, the older Ingress over the younger one."},
+	OptionRisky:         {Warning, "The value of an option does harm", "It is used as it stands. The message says what it costs and what to set instead."},
+	ProtectionDenied:    {Error, "A path is denied because its protection can't be honoured", "An allow list, authentication or verification is wrong. The path answers 503 until it is corrected."},
+	PasswordHashRefused: {Error, "A password hash is refused", "Its cost is too high, its kind is unknown or its password is empty. That user can't log in."},
+	CrossNamespace:      {Error, "A reference to another namespace is refused", "Only objects of the same namespace may be named. What needs it is denied."},
+	Quarantined:         {Error, "HAProxy refuses what an object asks for", "The object is left out, or served in its last good form, so that others are not held up. Correct the object; it is tried again at each of its changes."},
+}

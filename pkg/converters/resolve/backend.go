@@ -1,0 +1,112 @@
+package resolve
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/settings"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+)
+
+// Key identifies the backend unit: references of equal keys are equal backends. It does not
+// depend on the objects that the layers stand on, unless a layer holds an address list:
+// those are named after their object.
+func (r BackendRef) Key() string {
+	h := model.NewHasher().Str(r.StripPath, string(r.DenyFinding.Code), r.DenyFinding.Object.String(), r.DenyFinding.Message)
+	h.Int(int64(r.Deny), int64(len(r.Layers)))
+	for _, layer := range r.Layers {
+		h.Sum(layer.Digest()).Str(layer.Origin.Namespace).Bool(layer.Origin.Kind == string(snapshot.ConfigMap))
+		if hasLists(layer) {
+			h.Str(layer.Origin.String())
+		}
+	}
+	return r.Namespace + "/" + r.Service + "/" + r.Port + "/" + h.Digest().String()
+}
+
+// Backend resolves a reference: the Service with its endpoints and annotations, the options
+// of all layers, the Secrets that they name.
+func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
+	var ofService []settings.Layer
+	serviceKey := snapshot.Key{Kind: snapshot.Service, Namespace: ref.Namespace, Name: ref.Service}
+	var service *corev1.Service
+	if ref.Service != "" && ref.Deny == 0 {
+		if service = v.Service(ref.Namespace, ref.Service); service != nil {
+			ofService = AnnotationLayers(serviceKey.Origin(), service.Annotations)
+		}
+	}
+	set, findings := merged(g, ref, ofService)
+	b := behaviourOf(v, g, set, ref)
+	backend := &model.Backend{
+		Profile: b.profile,
+		Options: b.options,
+		Values:  b.values,
+		Origins: originsOf(ref, serviceKey),
+	}
+	findings = append(findings, b.findings...)
+	if ref.Service != "" && b.shape.Deny == 0 {
+		endpoints := endpointsOf(v, service, ref, b.servers.podUID)
+		findings = append(findings, endpoints.findings...)
+		b.servers.apply(endpoints.servers)
+		backend.Servers = endpoints.servers
+		if endpoints.dns {
+			backend.Static, backend.Options.Resolvers = reasonDNS, ResolversName
+		}
+	}
+	backend.Name = nameOf(ref, backend, g.unusual(b))
+	fragment := BackendFragment{Backend: backend.Seal(), Findings: report.Sort(findings)}
+	if b.ca != nil {
+		fragment.CAFiles = []*model.Certificate{b.ca}
+	}
+	if b.client != nil {
+		fragment.Certificates = []*model.Certificate{b.client}
+	}
+	return fragment
+}
+
+// nameOf is the Service's port, with a suffix unless the backend does what one without any
+// option does. What the options say of each server (unusual is nil where that is what the
+// global settings say) is part of the suffix: two routes to one Service may differ in it.
+func nameOf(ref BackendRef, b *model.Backend, unusual *serverValues) string {
+	name := token.Name(ref.Namespace, ref.Service, ref.Port)
+	if b.Profile.Name == model.DefaultProfile && b.Options == (model.ServerOptions{}) && len(b.Values) == 0 && unusual == nil {
+		return name
+	}
+	digest := model.DigestOptions(b.Profile, b.Options, b.Values)
+	if unusual != nil {
+		digest = model.NewHasher().Sum(digest).Int(int64(unusual.weight)).Bool(unusual.podUID).Digest()
+	}
+	return name + "_" + digest.Short()
+}
+
+// originsOf are the Service, then the objects whose layers say something, sorted.
+func originsOf(ref BackendRef, service snapshot.Key) []model.Origin {
+	var origins []model.Origin
+	for _, layer := range ref.Layers {
+		if len(layer.Raw) > 0 {
+			origins = append(origins, layer.Origin.Object())
+		}
+	}
+	slices.SortFunc(origins, model.CompareOrigins)
+	origins = slices.Compact(origins)
+	if ref.Service == "" {
+		return origins
+	}
+	return slices.Insert(origins, 0, service.Origin())
+}
+
+// asker is the object to blame where the Service or its port does not exist.
+func (r BackendRef) asker() model.Origin {
+	if !r.Origin.IsZero() {
+		return r.Origin
+	}
+	for _, layer := range slices.Backward(r.Layers) {
+		if layer.Origin.Kind != string(snapshot.ConfigMap) {
+			return layer.Origin.Object()
+		}
+	}
+	return snapshot.Key{Kind: snapshot.Service, Namespace: r.Namespace, Name: r.Service}.Origin()
+}

@@ -1,0 +1,123 @@
+package resolve
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/settings"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+)
+
+// trustedList is the list of the load balancers whose X-Forwarded-* headers are believed.
+const trustedList = "trusted-proxies"
+
+// Names of the frontends.
+const (
+	frontendHTTP  = "http"
+	frontendHTTPS = "https"
+)
+
+// slowConnect is the time to connect above which a request that meets a vanished pod, and
+// then another server, takes longer than most clients wait.
+const slowConnect = 2 * time.Second
+
+// Process are the process, its base sections and its frontends, all from the global
+// settings.
+func Process(set *settings.Set, bind Bind) ProcessFragment {
+	f := ProcessFragment{
+		Process: model.Process{
+			MaxConn:       set.Int("max-connections"),
+			NbThread:      set.Int("nbthread"),
+			HardStopAfter: set.Duration("timeout-stop"),
+			LogTargets:    logTargets(set),
+			DNSServers:    slices.Sorted(slices.Values(set.Names("dns-resolvers"))),
+		},
+		Defaults: model.Defaults{
+			TimeoutClient:      set.Duration("timeout-client"),
+			TimeoutClientFin:   set.Duration("timeout-client-fin"),
+			TimeoutConnect:     set.Duration("timeout-connect"),
+			TimeoutServer:      set.Duration("timeout-server"),
+			TimeoutServerFin:   set.Duration("timeout-server-fin"),
+			TimeoutQueue:       set.Duration("timeout-queue"),
+			TimeoutTunnel:      set.Duration("timeout-tunnel"),
+			TimeoutHTTPRequest: set.Duration("timeout-http-request"),
+			TimeoutKeepAlive:   set.Duration("timeout-keep-alive"),
+		},
+		Resolvers: resolvers(set),
+	}
+	trusted := trustedProxies(set)
+	if trusted != nil {
+		f.Lists = []*model.List{trusted}
+	}
+	if len(bind.HTTP) > 0 {
+		f.Frontends = append(f.Frontends, frontend(set, frontendHTTP, bind.HTTP, trusted))
+	}
+	if len(bind.HTTPS) > 0 {
+		https := frontend(set, frontendHTTPS, bind.HTTPS, trusted)
+		https.SSL, https.ALPN = true, strings.Join(set.Names("tls-alpn"), ",")
+		f.Frontends = append(f.Frontends, https)
+	}
+	if why := riskyConnect(set); why != nil {
+		f.Findings = append(f.Findings, *why)
+	}
+	return f
+}
+
+// riskyConnect says what a long time to connect costs; nil where it is short.
+func riskyConnect(set *settings.Set) *report.Finding {
+	t := set.Duration("timeout-connect")
+	if t <= slowConnect {
+		return nil
+	}
+	finding := report.New(report.OptionRisky, set.Origin("timeout-connect"),
+		"with timeout-connect %s a request that meets a vanished pod waits that long before another pod is tried, and most clients give up after twice that time; set %s or less", t, slowConnect)
+	return &finding
+}
+
+func frontend(set *settings.Set, name string, addresses []string, trusted *model.List) *model.Frontend {
+	return &model.Frontend{
+		Name:           name,
+		Addresses:      slices.Clone(addresses),
+		AcceptProxy:    set.Bool("use-proxy-protocol"),
+		TrustedProxies: trusted,
+		ForwardFor:     set.Text("forwardfor"),
+		LogFormat:      set.Text("http-log-format"),
+		StrictHost:     set.Bool("strict-host"),
+		RedirectCode:   set.Int("ssl-redirect-code"),
+		NoTLSRedirect:  slices.Sorted(slices.Values(set.Names("no-tls-redirect-locations"))),
+	}
+}
+
+func trustedProxies(set *settings.Set) *model.List {
+	networks := set.CIDRs("trusted-proxies").Include
+	if len(networks) == 0 {
+		return nil
+	}
+	return &model.List{Name: trustedList, Entries: entriesOf(networks), Origin: set.Origin("trusted-proxies")}
+}
+
+func logTargets(set *settings.Set) []model.LogTarget {
+	var targets []model.LogTarget
+	for _, address := range set.Names("syslog-endpoint") {
+		targets = append(targets, model.LogTarget{
+			Address: address,
+			Format:  set.Text("syslog-format"),
+			Length:  set.Int("syslog-length"),
+			Tag:     set.Text("syslog-tag"),
+		})
+	}
+	return targets
+}
+
+// resolvers is the section for servers by DNS name.
+func resolvers(set *settings.Set) *model.Resolvers {
+	r := &model.Resolvers{Name: ResolversName, HoldValid: set.Duration("dns-hold-valid")}
+	for _, server := range set.Names("dns-resolvers") {
+		name, address, _ := strings.Cut(server, "=") // settings gives name=address:port
+		r.Nameservers = append(r.Nameservers, name+" "+address)
+	}
+	slices.Sort(r.Nameservers)
+	return r
+}

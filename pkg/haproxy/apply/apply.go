@@ -1,0 +1,158 @@
+package apply
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// Worker is the runtime socket of the worker; *socket.Runtime is one.
+type Worker interface {
+	Run(ctx context.Context, commands []plan.Command) ([]socket.Result, error)
+	PID(ctx context.Context) (int, error)
+	Generation(ctx context.Context) (uint64, error)
+	SetGeneration(ctx context.Context, n uint64) error
+}
+
+// Master is the master's socket; *socket.Master is one.
+type Master interface {
+	Reload(ctx context.Context) (logs string, err error)
+	Processes(ctx context.Context) ([]socket.Process, error)
+}
+
+// Supervisor starts and finds HAProxy; *process.Supervisor is one.
+type Supervisor interface {
+	Start(ctx context.Context) error
+	Adopt(ctx context.Context) (pid int, ok bool)
+	PID() int // of the master; 0: none is known to run
+}
+
+// Config is what an Apply works with.
+type Config struct {
+	Folder     *files.Folder
+	Worker     Worker
+	Master     Master
+	Supervisor Supervisor // nil: HAProxy is started and ended by somebody else
+	// Check asks HAProxy whether a folder loads: nil, *process.Refusal, or the failure of
+	// the check itself.
+	Check   func(ctx context.Context, confDir string) error
+	Log     *slog.Logger
+	Fault   func(point string) // nil in production; called between all steps
+	Metrics Metrics
+	// CommandTimeout bounds one batch of runtime commands; 0: 10 s.
+	CommandTimeout time.Duration
+}
+
+// Metrics are called as things happen, from any goroutine; each may be nil.
+type Metrics struct {
+	FileWritten func(kind tree.Kind)
+	CommandSent func(verb string, ok bool)
+	Reloaded    func(reasons []string) // a reload or a cold start that succeeded
+}
+
+// Outcome is what became of a plan.
+type Outcome struct {
+	// Registry is what stands now: the next plan is made against it. While a reload is in
+	// flight it is what will stand after its success.
+	Registry *shard.Registry
+	Refusal  *process.Refusal // HAProxy refused the tree; nothing was swapped
+	Err      error            // the machine failed; what was not done has to be planned again
+	// Drift tells that it is not known what the worker serves: Registry.Served is nil, and
+	// so the next plan has a reload.
+	Drift    bool
+	Written  map[tree.Kind]int // files written, by kind
+	Reloaded bool              // a new worker was loaded
+	Reasons  []string          // of the reload
+}
+
+// Apply carries out plans. Its zero value is not usable: see New.
+type Apply struct {
+	cfg    Config
+	bootID string
+
+	// worker is the pid of the worker that commands are meant for, replaced that of the
+	// one before it; 0: any. They are read by the socket in the midst of a batch.
+	worker, replaced atomic.Int64
+
+	// mu is held for a whole batch: Do and the goroutine of a reload take turns.
+	mu      sync.Mutex
+	reg     *shard.Registry // what stands on the disk, and in the worker
+	disk    *model.Model    // what the files of the current generation say; nil: not known
+	number  uint64          // the highest number of a batch seen so far
+	file    uint64          // the number in maps/sluice.map of the current generation
+	settled bool            // the worker holds that number
+	running bool            // a worker is known to run
+	flight  *flight         // the reload in flight
+	busy    []plan.DelServer
+	saved   saved
+}
+
+// New is an Apply that knows nothing yet: call Open first.
+func New(cfg Config) *Apply {
+	if cfg.CommandTimeout == 0 {
+		cfg.CommandTimeout = 10 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Fault == nil {
+		cfg.Fault = func(string) {}
+	}
+	cfg.Folder.OnStep(cfg.Fault)
+	return &Apply{cfg: cfg, bootID: bootID(), reg: &shard.Registry{Tree: &tree.Tree{}}}
+}
+
+// WorkerPID is the pid of the worker that must answer on the runtime socket; 0: any. It
+// is the Worker of socket.Options.
+func (a *Apply) WorkerPID() int { return int(a.worker.Load()) }
+
+// Expected is what the next plan is made against: what stands, or, while a reload is in
+// flight, what will stand after its success.
+func (a *Apply) Expected() *shard.Registry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flight != nil {
+		return a.flight.expected
+	}
+	return a.reg
+}
+
+// PendingRemovals are the servers in maintenance that wait for their last stream.
+func (a *Apply) PendingRemovals() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.busy)
+}
+
+// RetryRemovals tries again to delete the servers that wait for their last stream, and
+// returns how many still wait. The caller calls it now and then. While a reload is in
+// flight it does nothing: the new worker does not have these servers.
+func (a *Apply) RetryRemovals(ctx context.Context) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flight != nil || len(a.busy) == 0 {
+		return len(a.busy)
+	}
+	var commands []plan.Command
+	for _, c := range a.busy {
+		if !hasServer(a.reg.Served, c.Backend, c.Server) { // else it came back meanwhile
+			commands = append(commands, c)
+		}
+	}
+	before := a.busy
+	a.busy = nil
+	if s := a.send(ctx, commands); s.err != nil {
+		a.busy = before
+	}
+	return len(a.busy)
+}

@@ -1,0 +1,301 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// Do carries out a plan without a reload. While a reload is in flight the plan, made
+// against Expected, goes into its journal, and the old worker is told at once.
+func (a *Apply) Do(ctx context.Context, p *plan.Plan) Outcome {
+	if p.Reload != nil {
+		panic("apply: Do with a plan that has a reload")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flight != nil {
+		return a.journal(ctx, p)
+	}
+	return a.batch(ctx, p)
+}
+
+// batch carries out a plan on the worker and the folder: see the package comment for the
+// order. mu is held.
+func (a *Apply) batch(ctx context.Context, p *plan.Plan) Outcome {
+	out := Outcome{Written: map[tree.Kind]int{}}
+	fail := func(err error) Outcome {
+		out.Err, out.Registry = err, a.reg
+		return out
+	}
+	a.cfg.Fault("batch begins")
+	if err := a.unsettle(&out); err != nil {
+		return fail(err)
+	}
+	sent := a.send(ctx, commandsOf(p))
+	a.cfg.Fault("commands sent")
+	if sent.err != nil {
+		a.cfg.Log.Error("the worker could not be told; it is reloaded", "error", sent.err)
+		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+		out.Drift = true
+		return fail(sent.err)
+	}
+	if err := a.writeFiles(p, &out); err != nil {
+		served := a.reg.Served
+		for _, c := range sent.done {
+			served = told(served, p.Next.Served, c)
+		}
+		if sent.drift {
+			served, out.Drift = nil, true
+		}
+		a.disk = nil
+		if now, scanErr := a.cfg.Folder.Compare(); scanErr == nil {
+			a.stands(withoutGeneration(now), served)
+		}
+		return fail(err)
+	}
+	a.disk = p.Next.Served
+	a.keep(p.Next)
+	if sent.drift || !a.settle(ctx) {
+		out.Drift = true
+		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+	}
+	a.save()
+	a.cfg.Fault("batch saved")
+	out.Registry = a.reg
+	return out
+}
+
+// unsettle writes a new number into the file, so that it differs from the worker's until
+// the batch is done.
+func (a *Apply) unsettle(out *Outcome) error {
+	if a.cfg.Folder.Generation() == 0 {
+		return errors.New("there is no generation to change yet: the first plan must have a reload")
+	}
+	file := generationFile(a.number + 1)
+	if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
+		return err
+	}
+	a.wrote(out, file.Kind)
+	a.number++
+	a.file = a.number
+	a.settled = false
+	a.cfg.Fault("batch marked")
+	return nil
+}
+
+// settle sets the worker's number to that of the file.
+func (a *Apply) settle(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CommandTimeout)
+	defer cancel()
+	err := a.ask(ctx, func() error { return a.cfg.Worker.SetGeneration(ctx, a.file) })
+	a.commandSent("set map", err == nil)
+	a.cfg.Fault("key set")
+	if err != nil {
+		a.cfg.Log.Error("the worker did not take the number of the batch; it is reloaded", "error", err)
+		return false
+	}
+	a.settled = true
+	return true
+}
+
+// keep makes next the registry of what stands.
+func (a *Apply) keep(next *shard.Registry) {
+	a.reg = with(next, func(r *shard.Registry) {
+		r.Batch = a.file
+		r.Header.Generation = a.cfg.Folder.Generation()
+		if _, found := r.Tree.Files[generationPath]; found {
+			r.Tree = withoutGeneration(r.Tree)
+		}
+	})
+}
+
+func with(r *shard.Registry, change func(*shard.Registry)) *shard.Registry {
+	next := *r
+	change(&next)
+	return &next
+}
+
+// writeFiles brings the folder to the plan's tree. What is removed goes last, when all
+// that named it is known to be on the disk.
+func (a *Apply) writeFiles(p *plan.Plan, out *Outcome) error {
+	if p.Stage {
+		return a.restage(p, out)
+	}
+	b := a.cfg.Folder.Batch()
+	for _, w := range p.Writes {
+		if w.File.Kind == tree.Generation {
+			continue
+		}
+		if err := b.Write(w.File); err != nil {
+			return err
+		}
+		a.wrote(out, w.File.Kind)
+	}
+	if err := b.Sync(); err != nil {
+		return err
+	}
+	for _, r := range p.Removals {
+		if r.Kind == tree.Generation || r.Path == generationPath {
+			continue
+		}
+		if err := b.Remove(r.Path); err != nil {
+			return err
+		}
+	}
+	return b.Sync()
+}
+
+// restage brings the folder to the plan's tree by a new generation that the running
+// worker needs not read.
+func (a *Apply) restage(p *plan.Plan, out *Outcome) error {
+	n := a.cfg.Folder.Generation() + 1
+	if err := a.stage(n, wholeTree(p), a.file, out); err != nil {
+		return err
+	}
+	if err := a.cfg.Folder.Swap(n); err != nil {
+		return err
+	}
+	a.cfg.Fault("generation swapped")
+	a.prune()
+	return nil
+}
+
+func (a *Apply) prune() {
+	if err := a.cfg.Folder.Prune(); err != nil {
+		a.cfg.Log.Warn("old generations could not be removed; this is tried again with the next one", "error", err)
+	}
+}
+
+// stage builds generation n, which gets the given number.
+func (a *Apply) stage(n int, wanted *tree.Tree, number uint64, out *Outcome) error {
+	wanted.Add(generationFile(number))
+	written, err := a.cfg.Folder.Stage(n, wanted, a.reg.Tree)
+	for kind, count := range written {
+		for range count {
+			a.wrote(out, kind)
+		}
+	}
+	return err
+}
+
+// wholeTree is the plan's tree as a new value, with the content of each file that some
+// step of the plan writes.
+func wholeTree(p *plan.Plan) *tree.Tree {
+	t := &tree.Tree{Files: maps.Clone(p.Tree.Files)}
+	for _, w := range p.Writes {
+		if file, found := t.Files[w.File.Path]; found && file.Bytes() == nil && file.Digest == w.File.Digest {
+			t.Files[w.File.Path] = w.File
+		}
+	}
+	return t
+}
+
+func (a *Apply) wrote(out *Outcome, kind tree.Kind) {
+	out.Written[kind]++
+	if a.cfg.Metrics.FileWritten != nil {
+		a.cfg.Metrics.FileWritten(kind)
+	}
+}
+
+func (a *Apply) commandSent(verb string, ok bool) {
+	if a.cfg.Metrics.CommandSent != nil {
+		a.cfg.Metrics.CommandSent(verb, ok)
+	}
+}
+
+func commandsOf(p *plan.Plan) []plan.Command {
+	list := make([]plan.Command, len(p.Commands))
+	for i, c := range p.Commands {
+		list[i] = c.Command
+	}
+	return list
+}
+
+// sent is what became of a row of commands.
+type sent struct {
+	done  []plan.Command // that the worker is known to have carried out
+	drift bool           // it answered one in a way that leaves open what it did
+	err   error          // the socket failed: anything may have happened
+}
+
+// send tells the worker.
+func (a *Apply) send(ctx context.Context, commands []plan.Command) sent {
+	if len(commands) == 0 {
+		return sent{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CommandTimeout)
+	defer cancel()
+	var results []socket.Result
+	err := a.ask(ctx, func() (err error) {
+		results, err = a.cfg.Worker.Run(ctx, commands)
+		return err
+	})
+	if err == nil && len(results) != len(commands) {
+		err = fmt.Errorf("%d commands, but %d results", len(commands), len(results))
+	}
+	s := sent{err: err}
+	for _, r := range results {
+		var busy *socket.Pending
+		ok := r.Err == nil || errors.As(r.Err, &busy)
+		a.commandSent(r.Command.Verb(), ok)
+		switch {
+		case ok:
+			s.done = append(s.done, r.Command)
+			a.noteBusy(r.Command, busy != nil)
+		case err == nil:
+			s.drift = true
+			a.cfg.Log.Warn("a runtime command was not carried out; a reload puts it right", "command", r.Command.Verb(), "error", r.Err)
+		}
+	}
+	return s
+}
+
+// ask calls the worker. Just after a reload the one before it may still accept on the
+// same socket for a moment; then the call is made again.
+func (a *Apply) ask(ctx context.Context, call func() error) error {
+	for {
+		err := call()
+		var wrong *socket.WrongWorker
+		if !errors.As(err, &wrong) || wrong.Have != int(a.replaced.Load()) || !pause(ctx) {
+			return err
+		}
+	}
+}
+
+// noteBusy keeps the list of servers whose removal has to be retried.
+func (a *Apply) noteBusy(c plan.Command, busy bool) {
+	var it plan.DelServer
+	switch c := c.(type) {
+	case plan.DelServer:
+		it = c
+	case plan.AddServer:
+		it = plan.DelServer{Backend: c.Backend, Server: c.Server.Name()}
+	default:
+		return
+	}
+	a.busy = slices.DeleteFunc(a.busy, func(other plan.DelServer) bool { return other == it })
+	if busy {
+		a.busy = append(a.busy, it)
+	}
+}
+
+// pause waits a moment; false: ctx has ended.
+func pause(ctx context.Context) bool {
+	timer := time.NewTimer(2 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

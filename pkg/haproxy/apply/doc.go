@@ -1,0 +1,58 @@
+// Package apply carries out plans: it is the place where the running HAProxy, the
+// configuration folder and the registry are changed, together and in an order in which
+// the process can be killed at any point.
+//
+// # Two numbers
+//
+// Each batch of changes has a number. The file maps/sluice.map of the current generation
+// holds one (F), the map that the worker loaded from it another (K). The rule is:
+//
+//	F == K means that the worker serves exactly what the files say.
+//
+// A plan without a reload is carried out so:
+//
+//  1. a new number is written into the file    F=n+1, K=n
+//  2. the commands go to the worker            the worker is ahead of the files
+//  3. the files are written, then removed      each prefix loads
+//  4. the key is set in the worker             F=n+1, K=n+1
+//  5. the records of changed shards are saved, and the header where it differs
+//
+// Whoever dies between 1 and 4 leaves unequal numbers: Open then does not adopt what the
+// worker serves, and the first plan is one validated reload. After 4 the worker and the
+// files agree; a record that was not saved names another digest than the file has, which
+// costs the rewrite of one shard file and no reload. A worker that is started on the
+// folder loads F as its K, and is by that what the files say, at every point.
+//
+// maps/sluice.map is written here only. It is part of each generation on disk, but not of
+// Registry.Tree, nor of the trees that plans hold.
+//
+// # Reload
+//
+//	stage gen-N+1 -> journal so far -> haproxy -c -> swap -> reload -> rest of the journal
+//	     the old worker gets commands at once ............ '
+//
+// The staged generation has a number of its own, so between the swap and the end of the
+// reload the numbers differ, and the new worker's is right from its first moment. What is
+// planned meanwhile goes through Do against Expected: the old worker gets its commands at
+// once as far as it has the backends they speak of, and the plan goes into the journal.
+// Files are not touched while HAProxy reads them: what is in the journal before the check
+// is written into the staged generation; the rest is carried out after the reload, as one
+// batch of the kind above, on the new worker. So nothing that the old worker alone was
+// told is lost, and no file of the old generation ever speaks of what only the new one
+// has. A connection that reaches the wrong worker is refused by the socket package, which
+// compares the pid behind each connection with Worker.
+//
+// If HAProxy refuses the tree nothing was swapped; if the reload fails after a passed
+// check the link is swapped back. In both cases the old worker serves on, and the
+// registry in the Outcome describes it, with all that it was told meanwhile.
+//
+// Where no worker runs, Reload is a cold start; if the tree is refused then, HAProxy is
+// started on the generation that stands.
+//
+// # Place, limits
+//
+// It stands between Plan and Status and imports files, socket, process, plan, shard,
+// tree and model. It logs. All exported methods may be called from any goroutine; one
+// reload is in flight at a time. With unequal numbers at start it does not compare maps
+// and servers one by one: it reloads, which costs a second and is right in every case.
+package apply

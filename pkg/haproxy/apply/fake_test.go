@@ -1,0 +1,256 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+)
+
+// haproxy stands for a HAProxy with its sockets. It lives in a file, so that it outlives
+// a controller that is killed. It is master, worker and supervisor in one.
+type haproxy struct {
+	path    string // of the file
+	current string // the link to the current generation
+	fault   func(point string)
+	worker  func() int       // the expected pid
+	answer  map[string]error // by verb: what the next such command is answered
+	loading func()           // called between reading the files and the switch to the new worker
+	reload  func() error     // fails a reload
+	started []string         // reloads and starts
+	sent    []string         // commands
+	mu      sync.Mutex       // of what changes the worker
+	noSock  bool             // the runtime socket does not answer
+}
+
+// process as it is kept in the file.
+type processes struct {
+	Master, Worker int
+	Key            string
+	State          state
+}
+
+func (h *haproxy) read() processes {
+	var p processes
+	if text, err := os.ReadFile(h.path); err == nil {
+		if err := json.Unmarshal(text, &p); err != nil {
+			panic(err)
+		}
+	}
+	return p
+}
+
+func (h *haproxy) write(p processes) {
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = errors.Join(os.WriteFile(h.path+".new", text, 0o600), os.Rename(h.path+".new", h.path))
+	}
+	if err != nil {
+		panic(err)
+	}
+	h.fault("haproxy changed")
+}
+
+// load reads a generation as HAProxy does: whoever finds a folder half written fails.
+func load(dir string) (processes, error) {
+	refuse := func(format string, args ...any) (processes, error) {
+		return processes{}, &process.Refusal{File: "conf.d", Line: 1, Message: fmt.Sprintf(format, args...)}
+	}
+	content := map[string][]byte{}
+	for _, pattern := range []string{"conf.d/*.cfg", "maps/*.map"} {
+		list, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, path := range list {
+			if strings.HasPrefix(filepath.Base(path), ".") {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return refuse("%v", err)
+			}
+			name, _ := filepath.Rel(dir, path)
+			content[name] = text
+		}
+	}
+	for _, name := range []string{"conf.d/00-global.cfg", "conf.d/10-profiles.cfg", "conf.d/20-frontends.cfg", "maps/sluice.map", "maps/routes-exact.map"} {
+		if _, found := content[name]; !found {
+			return refuse("%s is missing", name)
+		}
+	}
+	global := string(content["conf.d/00-global.cfg"])
+	if strings.Contains(global, "no-such-keyword") {
+		return refuse("unknown keyword")
+	}
+	m, err := shard.Recover(content) // also refuses a backend that is there twice
+	if err != nil {
+		return refuse("%v", err)
+	}
+	s := renderer{}.stateOf(m)
+	s.Global = global
+	_, key, _ := strings.Cut(strings.TrimSpace(string(content["maps/sluice.map"])), " ")
+	return processes{Key: key, State: s}, nil
+}
+
+func (h *haproxy) Check(_ context.Context, confDir string) error {
+	_, err := load(filepath.Dir(confDir))
+	return err
+}
+
+func (h *haproxy) Start(context.Context) error {
+	h.started = append(h.started, "start")
+	next, err := load(h.current)
+	if err != nil {
+		return err
+	}
+	next.Master = h.read().Worker + 1
+	next.Worker = next.Master + 1
+	h.write(next)
+	return nil
+}
+
+func (h *haproxy) Adopt(context.Context) (int, bool) { return h.PID(), h.PID() != 0 }
+
+func (h *haproxy) PID() int { return h.read().Master }
+
+func (h *haproxy) Reload(context.Context) (string, error) {
+	h.started = append(h.started, "reload")
+	next, err := load(h.current)
+	if err != nil {
+		return "", &socket.Refused{Logs: "refused"}
+	}
+	if h.loading != nil {
+		h.loading()
+	}
+	if h.reload != nil {
+		if err := h.reload(); err != nil {
+			return "", err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.read()
+	if old.Master == 0 {
+		return "", errors.New("no such socket")
+	}
+	next.Master, next.Worker = old.Master, old.Worker+1
+	h.write(next)
+	return "", nil
+}
+
+func (h *haproxy) Processes(context.Context) ([]socket.Process, error) {
+	p := h.read()
+	return []socket.Process{{PID: p.Master, Type: "master"}, {PID: p.Worker, Type: "worker"}}, nil
+}
+
+// runtimeOf is the worker's socket: its PID is another one than the master's.
+type runtimeOf struct{ *haproxy }
+
+func (h runtimeOf) PID(context.Context) (int, error) {
+	p := h.read()
+	if p.Master == 0 || h.noSock {
+		return 0, errors.New("no such socket")
+	}
+	return p.Worker, nil
+}
+
+func (h runtimeOf) connect() (processes, error) {
+	p := h.read()
+	switch want := h.worker(); {
+	case p.Master == 0 || h.noSock:
+		return p, errors.New("no such socket")
+	case want != 0 && want != p.Worker:
+		return p, &socket.WrongWorker{Want: want, Have: p.Worker}
+	}
+	return p, nil
+}
+
+func (h runtimeOf) Generation(context.Context) (uint64, error) {
+	p, err := h.connect()
+	return numberIn([]byte("generation " + p.Key)), err
+}
+
+func (h runtimeOf) SetGeneration(_ context.Context, n uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, err := h.connect()
+	if err == nil {
+		p.Key = fmt.Sprint(n)
+		h.write(p)
+	}
+	return err
+}
+
+func (h runtimeOf) Run(_ context.Context, commands []plan.Command) ([]socket.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	results := make([]socket.Result, len(commands))
+	p, err := h.connect()
+	for i, c := range commands {
+		results[i] = socket.Result{Command: c, Err: err}
+		if err != nil {
+			continue
+		}
+		h.haproxy.sent = append(h.sent, plan.Describe(c))
+		if answer, found := h.answer[c.Verb()]; found {
+			delete(h.answer, c.Verb())
+			results[i].Err = answer
+			continue
+		}
+		results[i].Err = p.State.carryOut(c)
+		h.write(p)
+	}
+	return results, err
+}
+
+func (s state) carryOut(c plan.Command) error {
+	unexpected := func(text string) error {
+		return &socket.UnexpectedAnswer{Command: c.Verb(), Answer: text}
+	}
+	switch c := c.(type) {
+	case plan.AddServer:
+		if s.Backends[c.Backend] == nil {
+			return unexpected("no such backend")
+		}
+		s.Backends[c.Backend][c.Server.Name()] = c.Server.State.String()
+	case plan.DelServer:
+		delete(s.Backends[c.Backend], c.Server)
+	case plan.SetServer:
+		if s.Backends[c.Backend][c.Server] == "" {
+			return unexpected("no such server")
+		}
+		if c.State != nil {
+			s.Backends[c.Backend][c.Server] = c.State.String()
+		}
+	case plan.EditMap:
+		for _, e := range c.Edits {
+			if e.Value == nil {
+				delete(s.Maps[c.Map], e.Key)
+			} else {
+				s.Maps[c.Map][e.Key] = *e.Value
+			}
+		}
+	default:
+		return unexpected("unknown command")
+	}
+	return nil
+}
+
+// kill ends HAProxy.
+func (h *haproxy) kill() {
+	p := h.read()
+	p.Master, p.State = 0, state{}
+	h.write(p)
+}
+
+func (h *haproxy) has(command string) bool {
+	return slices.ContainsFunc(h.sent, func(s string) bool { return strings.Contains(s, command) })
+}

@@ -1,0 +1,225 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// generationPath is the file that holds the number of the last batch.
+const generationPath = "maps/sluice.map"
+
+// generationFile is its content for a number.
+func generationFile(number uint64) tree.File {
+	return tree.NewFile(generationPath, tree.Generation, fmt.Appendf(nil, "generation %d\n", number))
+}
+
+// numberIn reads what generationFile wrote; 0: there is none.
+func numberIn(text []byte) uint64 {
+	for line := range bytes.Lines(text) {
+		if value, found := bytes.CutPrefix(line, []byte("generation ")); found {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// Open reads the registry and the folder, and adopts a running HAProxy if its number is
+// the one of the files: then Served is what the files say. Otherwise Served is nil, and
+// the first plan has a reload or a start.
+func (a *Apply) Open(ctx context.Context) (*shard.Registry, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	reg, err := a.cfg.Folder.LoadRegistry()
+	if err != nil {
+		return nil, err
+	}
+	a.saved = savedFrom(reg)
+	standing, content, err := a.cfg.Folder.Scan()
+	if err != nil {
+		return nil, err
+	}
+	a.file = numberIn(content[generationPath])
+	a.number = a.file
+	reg.Header.Generation = a.cfg.Folder.Generation()
+	reg.Tree = withoutGeneration(standing)
+	reg.Batch = a.file
+	reg.Records = trusted(reg.Records, reg.Tree)
+	a.reg = reg
+	a.disk = nil
+	if a.cfg.Folder.Generation() != 0 {
+		if a.disk, err = shard.Recover(content); err != nil {
+			a.cfg.Log.Warn("the files of the current generation are not what sluice writes; they are written anew", "error", err)
+			a.disk = nil
+		}
+	}
+	a.adopt(ctx)
+	return a.reg, nil
+}
+
+// adopt looks for a running HAProxy and compares its number with that of the files.
+func (a *Apply) adopt(ctx context.Context) {
+	a.running, a.settled, a.reg.Served = false, false, nil
+	a.worker.Store(0)
+	if a.cfg.Supervisor != nil {
+		if _, found := a.cfg.Supervisor.Adopt(ctx); !found {
+			return
+		}
+		a.running = true
+	}
+	pid, err := a.cfg.Worker.PID(ctx)
+	if err != nil {
+		if a.running {
+			a.cfg.Log.Warn("HAProxy runs, but its runtime socket does not answer: it is reloaded", "error", err)
+		}
+		return
+	}
+	a.running = true
+	a.worker.Store(int64(pid))
+	key, err := a.cfg.Worker.Generation(ctx)
+	if err != nil || key == 0 || key != a.file || a.disk == nil {
+		a.number = max(key, a.file)
+		a.cfg.Log.Info("the running HAProxy does not serve what the files say: it is reloaded", "worker", pid, "serves", key, "files", a.file)
+		return
+	}
+	a.settled = true
+	a.reg.Served = a.disk
+	a.cfg.Log.Info("adopted the running HAProxy", "worker", pid, "generation", a.reg.Header.Generation, "batch", a.file)
+}
+
+// Rescan compares the folder with what was last written there, without reading files
+// whose size and time are the same. It returns the registry that plans are to be made
+// against, and the paths that somebody else changed. While a reload is in flight it does
+// nothing.
+func (a *Apply) Rescan() (*shard.Registry, []string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flight != nil {
+		return a.flight.expected, nil, nil
+	}
+	found, err := a.cfg.Folder.Compare()
+	if err != nil {
+		return a.reg, nil, err
+	}
+	if file := generationFile(a.file); a.settled && found.Files[generationPath].Digest != file.Digest {
+		if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
+			return a.reg, nil, err
+		}
+	}
+	now := withoutGeneration(found)
+	changed := differing(a.reg.Tree, now)
+	if len(changed) == 0 {
+		return a.reg, nil, nil
+	}
+	a.stands(now, unshared(a.reg.Served))
+	a.disk = nil
+	return a.reg, changed, nil
+}
+
+// stands notes that the disk holds other files than the registry says. A file that the
+// renderer may take over unread is forgotten, so that it is written.
+func (a *Apply) stands(now *tree.Tree, served *model.Model) {
+	reg := *a.reg
+	reg.Header.Generation = a.cfg.Folder.Generation()
+	reg.Tree = &tree.Tree{Files: maps.Clone(now.Files)}
+	reg.Records = trusted(reg.Records, reg.Tree)
+	reg.Served = served
+	for path, file := range now.Files {
+		if old, found := a.reg.Tree.Files[path]; file.Kind == tree.Global && found && old.Digest != file.Digest {
+			delete(reg.Tree.Files, path)
+		}
+	}
+	a.reg = &reg
+}
+
+// trusted are the records without what they say of a file that is another one by now.
+// Such a record makes the shard be rendered and its file be written.
+func trusted(records []shard.Record, standing *tree.Tree) []shard.Record {
+	list := make([]shard.Record, len(records))
+	for i, r := range records {
+		if r.Path == "" {
+			continue
+		}
+		if r.Path != shard.Path(i) {
+			continue // not written by this version
+		}
+		if file, found := standing.Files[r.Path]; !found || file.Digest != r.File || file.Size != r.Size {
+			r.File, r.Size = model.Digest{}, 0
+		}
+		list[i] = r
+	}
+	return list
+}
+
+func withoutGeneration(t *tree.Tree) *tree.Tree {
+	next := &tree.Tree{Files: maps.Clone(t.Files)}
+	delete(next.Files, generationPath)
+	return next
+}
+
+// differing are the paths that two trees do not have in common, sorted.
+func differing(a, b *tree.Tree) []string {
+	var list []string
+	for path, file := range a.Files {
+		if other, found := b.Files[path]; !found || other.Digest != file.Digest {
+			list = append(list, path)
+		}
+	}
+	for path := range b.Files {
+		if _, found := a.Files[path]; !found {
+			list = append(list, path)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// newWorker waits until the worker of a load that has just ended is known, which is
+// another one than the old, notes it, and returns its pid; 0: it could not be found out,
+// then any worker may answer.
+func (a *Apply) newWorker(ctx context.Context, old int) int {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CommandTimeout)
+	defer cancel()
+	for {
+		processes, err := a.cfg.Master.Processes(ctx)
+		for _, p := range processes {
+			if err == nil && p.Type == "worker" && !p.Old && p.PID != old {
+				a.replaced.Store(int64(old))
+				a.worker.Store(int64(p.PID))
+				return p.PID
+			}
+		}
+		if !pause(ctx) {
+			a.worker.Store(0)
+			return 0
+		}
+	}
+}
+
+// masterPID is the pid of the master, where this process supervises it.
+func (a *Apply) masterPID() int {
+	if a.cfg.Supervisor == nil {
+		return 0
+	}
+	return a.cfg.Supervisor.PID()
+}
+
+// bootID tells one start of the machine from another.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "" // it only says how far a pid in the registry can be believed
+	}
+	return string(bytes.TrimSpace(text))
+}

@@ -1,0 +1,389 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// flight is a reload from its start to its outcome. Its fields are guarded by mu of
+// Apply, but for those that do not change.
+type flight struct {
+	plan     *plan.Plan // the one with the reload
+	n        int        // of the generation that is staged
+	number   uint64     // in its maps/sluice.map
+	worker   int        // pid of the old worker; 0: not known
+	settled  bool       // the old worker held the number of its files when this began
+	expected *shard.Registry
+
+	told      bool         // the old worker was told something
+	uncertain bool         // and may not have done what it was told
+	served    *model.Model // what the old worker serves by now; nil: not known
+	journal   []*plan.Plan // what Do was given meanwhile
+	staged    int          // so many of them are in the staged generation
+}
+
+// Reload carries out a plan with a reload, or with the first start. It returns at once;
+// the channel yields one Outcome. A second reload must wait for it.
+func (a *Apply) Reload(ctx context.Context, p *plan.Plan) <-chan Outcome {
+	if p.Reload == nil {
+		panic("apply: Reload with a plan that has none")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flight != nil {
+		panic("apply: a reload is in flight already")
+	}
+	a.number++
+	f := &flight{plan: p, n: a.cfg.Folder.Generation() + 1, number: a.number, served: a.reg.Served,
+		worker: a.WorkerPID(), settled: a.settled}
+	f.expected = a.expect(f, p)
+	a.flight = f
+	a.cfg.Fault("reload begins")
+	out := Outcome{Written: map[tree.Kind]int{}, Reasons: slices.Clone(p.Reload.Reasons)}
+	a.tell(ctx, f, p, &out)
+	a.cfg.Fault("early commands sent")
+	done := make(chan Outcome, 1)
+	go func() { done <- a.fly(ctx, f, out) }()
+	return done
+}
+
+// expect is the registry after the success of a plan of this flight.
+func (a *Apply) expect(f *flight, p *plan.Plan) *shard.Registry {
+	return with(p.Next, func(r *shard.Registry) {
+		r.Batch, r.Header.Generation = f.number, f.n
+	})
+}
+
+// tell gives the old worker the commands that make sense to it. Before the first one the
+// number in the file is raised, so that a start after a kill does not adopt the worker.
+func (a *Apply) tell(ctx context.Context, f *flight, p *plan.Plan, out *Outcome) {
+	commands := commandsOf(p)
+	if p == f.plan {
+		commands = slices.DeleteFunc(commands, func(c plan.Command) bool { return !onServer(c) })
+	}
+	commands = applicable(f.served, commands)
+	if len(commands) == 0 {
+		return
+	}
+	if a.settled {
+		if err := a.unsettle(out); err != nil {
+			a.cfg.Log.Warn("the worker is told nothing before the reload", "error", err)
+			return
+		}
+	}
+	s := a.send(ctx, commands)
+	f.told = true
+	f.uncertain = f.uncertain || s.drift || s.err != nil
+	for _, c := range s.done {
+		f.served = told(f.served, p.Next.Served, c)
+	}
+}
+
+func onServer(c plan.Command) bool {
+	switch c.(type) {
+	case plan.AddServer, plan.DelServer, plan.SetServer:
+		return true
+	}
+	return false
+}
+
+// journal takes a plan that was made while a reload is in flight.
+func (a *Apply) journal(ctx context.Context, p *plan.Plan) Outcome {
+	f := a.flight
+	out := Outcome{Written: map[tree.Kind]int{}}
+	f.journal = append(f.journal, p)
+	f.expected = a.expect(f, p)
+	a.tell(ctx, f, p, &out)
+	a.cfg.Fault("journal told")
+	out.Registry = f.expected
+	return out
+}
+
+// fly is the reload after its early commands, in a goroutine of its own.
+func (a *Apply) fly(ctx context.Context, f *flight, out Outcome) Outcome {
+	if err := a.prepare(ctx, f, &out); err != nil {
+		if !errors.As(err, &out.Refusal) {
+			out.Err = err
+		}
+		return a.abandon(ctx, f, out)
+	}
+	previous, err := a.swap(f, &out)
+	if err != nil {
+		out.Err = err
+		return a.abandon(ctx, f, out)
+	}
+	if err := a.load(ctx, f); err != nil {
+		return a.swapBack(ctx, f, previous, out, err)
+	}
+	a.cfg.Fault("reloaded")
+	return a.land(ctx, f, out)
+}
+
+// prepare stages the generation, with what came into the journal meanwhile, and lets
+// HAProxy check it.
+func (a *Apply) prepare(ctx context.Context, f *flight, out *Outcome) error {
+	if err := a.stage(f.n, wholeTree(f.plan), f.number, out); err != nil {
+		return err
+	}
+	a.cfg.Fault("reload staged")
+	if err := a.catchUp(f, out); err != nil {
+		return err
+	}
+	a.cfg.Fault("journal staged")
+	return a.cfg.Check(ctx, filepath.Join(a.cfg.Folder.Dir(f.n), "conf.d"))
+}
+
+// catchUp writes what the journal holds into the staged generation. Nobody reads it yet,
+// so of each file only the last version counts.
+func (a *Apply) catchUp(f *flight, out *Outcome) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := map[string]*tree.File{} // nil: removed
+	for _, p := range f.journal {
+		for i := range p.Writes {
+			last[p.Writes[i].File.Path] = &p.Writes[i].File
+		}
+		for _, r := range p.Removals {
+			last[r.Path] = nil
+		}
+	}
+	f.staged = len(f.journal)
+	delete(last, generationPath)
+	b := a.cfg.Folder.BatchIn(f.n)
+	for _, path := range sortedKeys(last) {
+		file := last[path]
+		if file == nil {
+			if err := b.Remove(path); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := b.Write(*file); err != nil {
+			return err
+		}
+		a.wrote(out, file.Kind)
+	}
+	return b.Sync()
+}
+
+// swap makes the staged generation the current one and returns the one before. That one
+// gets a number of its own first: what the old worker is told from now on is not in it,
+// should it become the current one again.
+func (a *Apply) swap(f *flight, out *Outcome) (previous int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cfg.Fault("checked")
+	previous = a.cfg.Folder.Generation()
+	if a.settled {
+		if err := a.unsettle(out); err != nil {
+			return previous, err
+		}
+	}
+	if err := a.cfg.Folder.Swap(f.n); err != nil {
+		if a.cfg.Folder.Generation() == f.n && previous != 0 {
+			// The rename was done, the sync of the folder failed.
+			err = errors.Join(err, a.cfg.Folder.Swap(previous))
+		}
+		return previous, err
+	}
+	a.cfg.Fault("swapped")
+	return previous, nil
+}
+
+// load makes HAProxy read the current generation: by a reload, or by a start where no
+// worker runs.
+func (a *Apply) load(ctx context.Context, f *flight) error {
+	a.mu.Lock()
+	running := a.running
+	a.mu.Unlock()
+	supervised := a.cfg.Supervisor != nil
+	if supervised && !running {
+		return a.cfg.Supervisor.Start(ctx)
+	}
+	_, err := a.cfg.Master.Reload(ctx)
+	var refused *socket.Refused
+	switch {
+	case err == nil || errors.As(err, &refused):
+		return err
+	case ctx.Err() != nil:
+		return err
+	case supervised && a.cfg.Supervisor.PID() == 0:
+		return a.cfg.Supervisor.Start(ctx) // it died meanwhile
+	case a.newWorker(ctx, f.worker) != 0:
+		return nil // it did reload, only the answer was lost
+	}
+	return err
+}
+
+// land ends a flight that succeeded: what the new worker has not read is told to it.
+func (a *Apply) land(ctx context.Context, f *flight, out Outcome) Outcome {
+	pid := a.newWorker(ctx, f.worker)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cfg.Log.Info("HAProxy was loaded", "generation", f.n, "worker", pid, "reasons", out.Reasons)
+	if a.cfg.Metrics.Reloaded != nil {
+		a.cfg.Metrics.Reloaded(out.Reasons)
+	}
+	out.Reloaded = true
+	a.flight = nil
+	a.busy = nil
+	a.running = true
+	next := f.plan.Next
+	if f.staged > 0 {
+		next = f.journal[f.staged-1].Next
+	}
+	a.landed(f, next)
+	if rest := f.journal[f.staged:]; len(rest) > 0 {
+		more := a.batch(ctx, merged(rest))
+		for kind, count := range more.Written {
+			out.Written[kind] += count
+		}
+		out.Err, out.Drift = more.Err, more.Drift
+		a.cfg.Fault("journal replayed")
+	} else {
+		a.save()
+	}
+	a.prune()
+	a.cfg.Fault("reload ends")
+	out.Registry = a.reg
+	return out
+}
+
+// landed notes that the worker has read the generation of the flight. The number of the
+// generation is that of the flight; numbers written into the old one meanwhile are
+// higher, so the next batch begins above them.
+func (a *Apply) landed(f *flight, next *shard.Registry) {
+	a.file = f.number
+	a.keep(next)
+	a.disk = next.Served
+	a.settled = true
+}
+
+// merged is one plan of several that follow one another. More than one plan is staged:
+// in between, single writes of one could undo those of another.
+func merged(plans []*plan.Plan) *plan.Plan {
+	last := plans[len(plans)-1]
+	if len(plans) == 1 {
+		return last
+	}
+	m := &plan.Plan{Tree: last.Tree, Next: last.Next, Stage: true}
+	for _, p := range plans {
+		m.Commands = append(m.Commands, p.Commands...)
+		m.Writes = append(m.Writes, p.Writes...)
+	}
+	return m
+}
+
+// swapBack ends a flight whose reload failed after the check had passed.
+func (a *Apply) swapBack(ctx context.Context, f *flight, previous int, out Outcome, cause error) Outcome {
+	a.mu.Lock()
+	if previous != 0 {
+		if err := a.cfg.Folder.Swap(previous); err != nil {
+			cause = errors.Join(cause, err)
+		}
+		a.cfg.Fault("swapped back")
+	}
+	a.mu.Unlock()
+	out.Err = fmt.Errorf("load generation %d: %w", f.n, cause)
+	return a.abandon(ctx, f, out)
+}
+
+// abandon ends a flight that failed. The old worker serves on; what it was told meanwhile
+// stands in Served, and not in the files.
+func (a *Apply) abandon(ctx context.Context, f *flight, out Outcome) Outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flight = nil
+	first := f.n == a.cfg.Folder.Generation()
+	if !first {
+		if err := a.cfg.Folder.Discard(f.n); err != nil {
+			a.cfg.Log.Warn("the staged generation could not be removed", "generation", f.n, "error", err)
+		}
+	} else {
+		a.firstFailed(f)
+	}
+	switch {
+	case f.uncertain:
+		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+		out.Drift = true
+	case f.told:
+		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = unshared(f.served) })
+	case f.settled && !a.settled && ctx.Err() == nil:
+		a.settle(ctx) // it still serves what the files say
+	}
+	if !first && !a.running && a.cfg.Supervisor != nil && a.cfg.Folder.Generation() != 0 {
+		if err := a.startCurrent(ctx); err != nil {
+			out.Err = errors.Join(out.Err, err)
+		}
+	}
+	a.cfg.Fault("reload abandoned")
+	out.Registry = a.reg
+	return out
+}
+
+// firstFailed notes that the first generation of all stays, although HAProxy could not
+// be started on it: there is none to swap back to, and it has passed the check.
+func (a *Apply) firstFailed(f *flight) {
+	next := f.plan.Next
+	if f.staged > 0 {
+		next = f.journal[f.staged-1].Next
+	}
+	a.landed(f, next)
+	a.settled = false
+	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+}
+
+// Restart starts HAProxy again on the current generation, at once, after its master has
+// died. While a reload is in flight that one starts it.
+func (a *Apply) Restart(ctx context.Context) Outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running, a.busy = false, nil
+	if a.flight != nil {
+		a.flight.served, a.flight.told = nil, true
+		return Outcome{Registry: a.flight.expected}
+	}
+	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+	if a.cfg.Supervisor == nil || a.cfg.Folder.Generation() == 0 {
+		return Outcome{Registry: a.reg, Drift: true}
+	}
+	if err := a.startCurrent(ctx); err != nil {
+		return Outcome{Registry: a.reg, Drift: true, Err: err}
+	}
+	return Outcome{Registry: a.reg, Reloaded: true, Drift: a.reg.Served == nil, Reasons: []string{"HAProxy was gone"}}
+}
+
+// startCurrent starts HAProxy on the current generation: then it serves what the files
+// say, and has loaded their number.
+func (a *Apply) startCurrent(ctx context.Context) error {
+	if err := a.cfg.Supervisor.Start(ctx); err != nil {
+		return fmt.Errorf("start HAProxy on generation %d: %w", a.cfg.Folder.Generation(), err)
+	}
+	pid := a.newWorker(ctx, 0)
+	a.running, a.settled = true, a.disk != nil
+	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = unshared(a.disk) })
+	a.cfg.Log.Warn("HAProxy was started on the generation that stands", "generation", a.cfg.Folder.Generation(), "worker", pid)
+	if a.cfg.Metrics.Reloaded != nil {
+		a.cfg.Metrics.Reloaded([]string{"HAProxy was gone"})
+	}
+	a.save()
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,207 @@
+package apply
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+)
+
+// told is what a worker serves that served m and was told the command, on the way to the
+// model wanted. It shares with m all parts that the command does not speak of. A nil m
+// (not known) stays nil.
+func told(m, wanted *model.Model, c plan.Command) *model.Model {
+	if m == nil {
+		return nil
+	}
+	next := *m
+	switch c := c.(type) {
+	case plan.AddServer:
+		next.Backends = withServers(m, c.Backend, func(list []model.Server) []model.Server {
+			return append(without(list, c.Server.Name()), c.Server)
+		})
+	case plan.DelServer:
+		next.Backends = withServers(m, c.Backend, func(list []model.Server) []model.Server {
+			return without(list, c.Server)
+		})
+	case plan.SetServer:
+		next.Backends = withServers(m, c.Backend, func(list []model.Server) []model.Server {
+			return setServer(list, wanted, c)
+		})
+	case plan.EditMap:
+		next.Tables = slices.Clone(m.Tables)
+		at := slices.IndexFunc(next.Tables, func(t *model.Table) bool { return t.Name == c.Map })
+		if at < 0 {
+			return nil
+		}
+		next.Tables[at] = next.Tables[at].With(c.Edits)
+	case plan.EditList:
+		next.Lists = slices.Clone(m.Lists)
+		at := slices.IndexFunc(next.Lists, func(l *model.List) bool { return l.Name == c.List })
+		if at < 0 {
+			return nil
+		}
+		next.Lists[at] = editList(next.Lists[at], c)
+	case plan.AddCertificate:
+		tellCertificate(&next, wanted, c)
+	case plan.DelCertificate:
+		isIt := func(x *model.Certificate) bool { return x.Name == c.Name }
+		next.Certificates = slices.DeleteFunc(slices.Clone(m.Certificates), isIt)
+		next.CAFiles = slices.DeleteFunc(slices.Clone(m.CAFiles), isIt)
+	case plan.AddCrtLine:
+		next.CrtList = append(slices.Clone(m.CrtList), c.Line)
+	case plan.DelCrtLine:
+		next.CrtList = slices.DeleteFunc(slices.Clone(m.CrtList), func(l model.CrtLine) bool { return sameLine(l, c.Line) })
+	default:
+		return nil
+	}
+	return &next
+}
+
+// withServers are the backends with one backend's servers changed; the same ones where
+// the backend is not among them.
+func withServers(m *model.Model, name string, change func([]model.Server) []model.Server) *model.Backends {
+	old := m.Backends.Lookup(name)
+	if old == nil {
+		return m.Backends
+	}
+	b := *old
+	b.Servers = change(slices.Clone(old.Servers))
+	slices.SortFunc(b.Servers, func(x, y model.Server) int { return strings.Compare(x.Name(), y.Name()) })
+	return m.Backends.With([]*model.Backend{b.Seal()}, nil)
+}
+
+func without(list []model.Server, name string) []model.Server {
+	return slices.DeleteFunc(list, func(s model.Server) bool { return s.Name() == name })
+}
+
+// setServer takes the server over from the wanted model: the command holds all that
+// differs but the cookie, which can't be changed at run time.
+func setServer(list []model.Server, wanted *model.Model, c plan.SetServer) []model.Server {
+	to := wanted.Backends.Lookup(c.Backend)
+	if to == nil {
+		return list
+	}
+	for i := range list {
+		for j := range to.Servers {
+			if list[i].Name() == c.Server && to.Servers[j].Name() == c.Server {
+				cookie := list[i].Cookie
+				list[i] = to.Servers[j]
+				list[i].Cookie = cookie
+			}
+		}
+	}
+	return list
+}
+
+func editList(old *model.List, c plan.EditList) *model.List {
+	list := *old
+	list.Entries = slices.DeleteFunc(slices.Clone(old.Entries), func(entry string) bool { return slices.Contains(c.Remove, entry) })
+	list.Entries = append(list.Entries, c.Add...)
+	slices.Sort(list.Entries)
+	list.Entries = slices.Compact(list.Entries)
+	return &list
+}
+
+func tellCertificate(next, wanted *model.Model, c plan.AddCertificate) {
+	into := &next.Certificates
+	if slices.ContainsFunc(wanted.CAFiles, func(x *model.Certificate) bool { return x.Name == c.Certificate.Name }) {
+		into = &next.CAFiles
+	}
+	if !slices.ContainsFunc(*into, func(x *model.Certificate) bool { return x.Name == c.Certificate.Name }) {
+		*into = append(slices.Clone(*into), c.Certificate)
+	}
+}
+
+func sameLine(a, b model.CrtLine) bool {
+	return a.Certificate == b.Certificate && slices.Equal(a.Hosts, b.Hosts)
+}
+
+// unshared is an equal model none of whose parts is the same pointer. Whoever takes the
+// same pointer for "its file is up to date" then looks at the files instead.
+func unshared(m *model.Model) *model.Model {
+	if m == nil {
+		return nil
+	}
+	next := *m
+	next.Frontends = copies(m.Frontends)
+	next.Profiles = copies(m.Profiles)
+	next.Tables = copies(m.Tables)
+	next.Lists = copies(m.Lists)
+	next.Userlists = copies(m.Userlists)
+	next.Certificates = slices.Clone(m.Certificates)
+	next.CAFiles = slices.Clone(m.CAFiles)
+	next.CrtList = slices.Clone(m.CrtList)
+	var all []*model.Backend
+	for b := range m.Backends.All {
+		all = append(all, b)
+	}
+	next.Backends = (*model.Backends)(nil).With(all, nil)
+	return &next
+}
+
+func copies[T any](list []*T) []*T {
+	next := make([]*T, len(list))
+	for i, p := range list {
+		value := *p
+		next[i] = &value
+	}
+	return next
+}
+
+func hasServer(m *model.Model, backend, server string) bool {
+	if m == nil {
+		return false
+	}
+	b := m.Backends.Lookup(backend)
+	return b != nil && slices.ContainsFunc(b.Servers, func(s model.Server) bool { return s.Name() == server })
+}
+
+// applicable is the part of the commands that makes sense to a worker that serves m and
+// gets the rest by a reload: servers of backends that it has; and all others up to the
+// first that leads to a backend which it does not have, since they are sorted leaf first.
+func applicable(m *model.Model, commands []plan.Command) []plan.Command {
+	if m == nil {
+		return nil
+	}
+	var list []plan.Command
+	held := false
+	for _, c := range commands {
+		switch c := c.(type) {
+		case plan.AddServer:
+			if m.Backends.Lookup(c.Backend) == nil {
+				continue
+			}
+		case plan.SetServer:
+			if !hasServer(m, c.Backend, c.Server) {
+				continue
+			}
+		case plan.DelServer:
+			if !hasServer(m, c.Backend, c.Server) {
+				continue
+			}
+		case plan.EditMap:
+			held = held || leadsNowhere(m, c)
+			if held {
+				continue
+			}
+		default:
+			if held {
+				continue
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// leadsNowhere tells whether a route would lead to a backend that the worker lacks.
+func leadsNowhere(m *model.Model, c plan.EditMap) bool {
+	if c.Map != model.TableExact && c.Map != model.TablePrefix {
+		return false
+	}
+	return slices.ContainsFunc(c.Edits, func(e model.Edit) bool {
+		return e.Value != nil && m.Backends.Lookup(*e.Value) == nil
+	})
+}

@@ -1,0 +1,216 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// syncAllAbove is the number of written files from which one syncfs costs less than an
+// fsync of each file.
+const syncAllAbove = 32
+
+// Stage builds generation n: files that stand in the current one with the digest and
+// size wanted are hard links of those, without being read; the others are written.
+// Standing are the files of the current generation. All is synced. It returns how many
+// files of each kind were written.
+func (f *Folder) Stage(n int, wanted, standing *tree.Tree) (map[tree.Kind]int, error) {
+	if err := f.Discard(n); err != nil {
+		return nil, err
+	}
+	f.fault("generation cleared")
+	s := stage{folder: f, batch: f.BatchIn(n), standing: standing, written: map[tree.Kind]int{}}
+	if f.current != 0 {
+		s.from = f.Dir(f.current)
+	}
+	if err := s.folders(wanted); err != nil {
+		return nil, fmt.Errorf("stage generation %d: %w", n, err)
+	}
+	for _, path := range wanted.Paths() {
+		if err := s.put(wanted.Files[path]); err != nil {
+			return nil, fmt.Errorf("stage generation %d: %w", n, err)
+		}
+	}
+	f.fault("generation filled")
+	if err := s.sync(); err != nil {
+		return nil, fmt.Errorf("stage generation %d: %w", n, err)
+	}
+	f.fault("generation synced")
+	return s.written, nil
+}
+
+// stage is one run of Stage.
+type stage struct {
+	folder   *Folder
+	batch    *Batch
+	from     string // the current generation; empty: none
+	standing *tree.Tree
+	loose    []string // written and not yet synced
+	written  map[tree.Kind]int
+}
+
+// folders makes the folders of a generation, and conf.d, which HAProxy is started on.
+func (s *stage) folders(wanted *tree.Tree) error {
+	dirs := map[string]bool{s.batch.root: true}
+	for _, name := range knownFolders() {
+		dirs[filepath.Join(s.batch.root, name)] = true
+	}
+	for path := range wanted.Files {
+		full, err := s.batch.path(path)
+		if err != nil {
+			return err
+		}
+		dirs[filepath.Dir(full)] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		s.batch.dirs[dir] = true
+	}
+	s.batch.dirs[s.folder.config] = true
+	return nil
+}
+
+// put links or writes one file.
+func (s *stage) put(file tree.File) error {
+	path, err := s.batch.path(file.Path)
+	if err != nil {
+		return err
+	}
+	if s.stands(file) {
+		old := filepath.Join(s.from, filepath.FromSlash(file.Path))
+		if os.Link(old, path) == nil {
+			return nil
+		}
+		if file.Bytes() == nil {
+			return s.copyOf(old, path, file)
+		}
+	}
+	content := file.Bytes()
+	if content == nil && file.Size != 0 {
+		return fmt.Errorf("%s: its content is not known and the current generation has another one", file.Path)
+	}
+	return s.write(path, content, file)
+}
+
+func (s *stage) stands(file tree.File) bool {
+	if s.from == "" || s.standing == nil {
+		return false
+	}
+	old, found := s.standing.Files[file.Path]
+	return found && old.Digest == file.Digest && old.Size == file.Size
+}
+
+// copyOf takes the place of a hard link where the file system gives none.
+func (s *stage) copyOf(old, path string, file tree.File) error {
+	content, err := os.ReadFile(old)
+	if err != nil {
+		return err
+	}
+	if model.DigestOf(content) != file.Digest {
+		return fmt.Errorf("%s was changed by somebody else: the folder has to be read again", file.Path)
+	}
+	return s.write(path, content, file)
+}
+
+func (s *stage) write(path string, content []byte, file tree.File) error {
+	if err := create(path, content, options{mode: modeOf(file)}); err != nil {
+		return err
+	}
+	s.folder.fault("file written")
+	s.loose = append(s.loose, path)
+	s.written[file.Kind]++
+	return nil
+}
+
+func (s *stage) sync() error {
+	if len(s.loose) > syncAllAbove {
+		d, err := os.Open(s.batch.root)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+	}
+	for _, path := range s.loose {
+		if err := syncFile(path); err != nil {
+			return err
+		}
+	}
+	return s.batch.Sync()
+}
+
+func syncFile(path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// Swap makes generation n the current one, by one rename. The generation that was
+// current is the last good one from then on. Swapping back to the last good one is
+// allowed; then none is kept but n.
+func (f *Folder) Swap(n int) error {
+	if _, err := os.Stat(f.Dir(n)); err != nil {
+		return fmt.Errorf("swap in generation %d: %w", n, err)
+	}
+	temp := filepath.Join(f.config, temporary(currentName))
+	_ = os.Remove(temp) // a leftover; Symlink tells of what could not be removed
+	if err := os.Symlink(generationName(n), temp); err != nil {
+		return fmt.Errorf("swap in generation %d: %w", n, err)
+	}
+	f.fault("link written")
+	if err := os.Rename(temp, f.Current()); err != nil {
+		return fmt.Errorf("swap in generation %d: %w", n, err)
+	}
+	f.fault("link renamed")
+	if n > f.current {
+		f.previous = f.current
+	} else {
+		f.previous = 0
+	}
+	f.current = n
+	if err := syncDir(f.config); err != nil {
+		return fmt.Errorf("swap in generation %d: %w", n, err)
+	}
+	return nil
+}
+
+// Discard removes a generation that is not current.
+func (f *Folder) Discard(n int) error {
+	if n == f.current {
+		panic(fmt.Sprintf("files: generation %d is the current one", n))
+	}
+	if err := os.RemoveAll(f.Dir(n)); err != nil {
+		return fmt.Errorf("remove generation %d: %w", n, err)
+	}
+	return nil
+}
+
+// Prune removes all generations but the current and the last good one.
+func (f *Folder) Prune() error {
+	entries, err := os.ReadDir(f.config)
+	if err != nil {
+		return fmt.Errorf("read the configuration folder: %w", err)
+	}
+	for _, entry := range entries {
+		n := generationOf(entry.Name())
+		if n == 0 || n == f.current || n == f.previous {
+			continue
+		}
+		if err := f.Discard(n); err != nil {
+			return err
+		}
+		f.fault("generation removed")
+	}
+	return nil
+}

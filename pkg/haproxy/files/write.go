@@ -1,0 +1,209 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// FaultPoints are the names of the steps that OnStep is told of.
+func FaultPoints() []string {
+	return []string{
+		"file written", "file renamed", "file removed", "folder synced",
+		"generation cleared", "generation filled", "generation synced", "link written", "link renamed", "generation removed",
+		"registry written",
+	}
+}
+
+// temporary is the hidden name that a file has until it is complete. HAProxy skips
+// hidden files when it loads a folder.
+func temporary(name string) string { return "." + name + ".tmp" }
+
+func isTemporary(name string) bool {
+	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp")
+}
+
+type options struct {
+	mode  fs.FileMode
+	sync  bool // before the rename, so that a loss of power never leaves an empty file
+	fault func(point string)
+}
+
+// replace writes a file under its temporary name and renames it. It does not sync the
+// folder.
+func replace(path string, content []byte, o options) error {
+	temp := filepath.Join(filepath.Dir(path), temporary(filepath.Base(path)))
+	if err := create(temp, content, o); err != nil {
+		return err
+	}
+	if o.fault != nil {
+		o.fault("file written")
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	if o.fault != nil {
+		o.fault("file renamed")
+	}
+	return nil
+}
+
+// create writes a new file. A leftover of that name is removed, never written into: it
+// might be a hard link of a file in use, or readable by others.
+func create(path string, content []byte, o options) (err error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(path) // the first error is the one to tell
+		}
+	}()
+	_, err = file.Write(content)
+	if err == nil && o.mode != 0o600 {
+		err = file.Chmod(o.mode)
+	}
+	if err == nil && o.sync {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// modeOf is the mode of a file of a generation.
+func modeOf(file tree.File) fs.FileMode {
+	if file.Secret != nil || file.Kind == tree.Cert || file.Kind == tree.Userlists || strings.HasPrefix(file.Path, "certs/") {
+		return 0o600
+	}
+	return 0o644
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Batch is a row of changes of one generation. Each is in force at once; Sync makes all
+// of them last, with one fsync per folder.
+type Batch struct {
+	folder *Folder
+	root   string
+	dirs   map[string]bool // folders to sync
+}
+
+// Batch begins changes of the current generation.
+func (f *Folder) Batch() *Batch { return f.BatchIn(f.current) }
+
+// BatchIn begins changes of a generation, which may be a staged one.
+func (f *Folder) BatchIn(n int) *Batch {
+	return &Batch{folder: f, root: f.Dir(n), dirs: map[string]bool{}}
+}
+
+// Write replaces a file, which must have its content.
+func (b *Batch) Write(file tree.File) error {
+	return b.write(file, options{mode: modeOf(file), sync: true, fault: b.folder.fault})
+}
+
+// WriteLoose replaces a file that need not survive a loss of power. It is not synced.
+func (b *Batch) WriteLoose(file tree.File) error {
+	return b.write(file, options{mode: modeOf(file), fault: b.folder.fault})
+}
+
+func (b *Batch) write(file tree.File, o options) error {
+	path, err := b.path(file.Path)
+	if err != nil {
+		return err
+	}
+	content := file.Bytes()
+	if content == nil && file.Size != 0 {
+		return fmt.Errorf("write %s: its content is not known", file.Path)
+	}
+	dir := filepath.Dir(path)
+	if _, err := os.Lstat(dir); err != nil {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
+		b.dirs[filepath.Dir(dir)] = true
+	}
+	if err := replace(path, content, o); err != nil {
+		return fmt.Errorf("write %s: %w", file.Path, err)
+	}
+	if o.sync {
+		b.dirs[dir] = true
+	}
+	return nil
+}
+
+// Remove removes a file, and its folder where that is empty then. A file that is gone
+// already is fine.
+func (b *Batch) Remove(name string) error {
+	path, err := b.path(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	b.folder.fault("file removed")
+	b.dirs[filepath.Dir(path)] = true
+	for dir := filepath.Dir(path); dir != b.root && !known(b.root, dir); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil {
+			break // not empty
+		}
+		delete(b.dirs, dir)
+		b.dirs[filepath.Dir(dir)] = true
+	}
+	return nil
+}
+
+// Sync makes all changes so far last.
+func (b *Batch) Sync() error {
+	for _, dir := range slices.Sorted(maps.Keys(b.dirs)) {
+		if err := syncDir(dir); err != nil {
+			return fmt.Errorf("sync folder: %w", err)
+		}
+		b.folder.fault("folder synced")
+	}
+	clear(b.dirs)
+	return nil
+}
+
+// path refuses what would leave the generation: a bug, but one that must not reach the
+// disk.
+func (b *Batch) path(name string) (string, error) {
+	if !filepath.IsLocal(name) || name == "." {
+		return "", fmt.Errorf("%q is not a path below a generation", name)
+	}
+	return filepath.Join(b.root, filepath.FromSlash(name)), nil
+}
+
+// Write replaces one file of the current generation and syncs it.
+func (f *Folder) Write(file tree.File) error {
+	b := f.Batch()
+	if err := b.Write(file); err != nil {
+		return err
+	}
+	return b.Sync()
+}
+
+// Remove removes one file of the current generation.
+func (f *Folder) Remove(path string) error {
+	b := f.Batch()
+	if err := b.Remove(path); err != nil {
+		return err
+	}
+	return b.Sync()
+}

@@ -1,0 +1,102 @@
+package model
+
+import (
+	"slices"
+	"time"
+)
+
+// Model is everything that HAProxy shall do.
+type Model struct {
+	Process      Process
+	Frontends    []*Frontend // sorted by name
+	Defaults     Defaults
+	Profiles     []*Profile // in use by a backend, sorted by name; the default one is always there
+	Backends     *Backends
+	Tables       []*Table // one for each Table constant, in the order of their names
+	Lists        []*List  // sorted by name
+	Userlists    []*Userlist
+	Certificates []*Certificate // sorted by name; [0] is the default certificate; client certificates too
+	CAFiles      []*Certificate // certificates without a key that servers are verified with, sorted by name
+	CrtList      []CrtLine      // of the https frontend; [0] is the default certificate's line
+	Resolvers    *Resolvers     // nil: no server has a DNS name
+	Shards       int            // wanted number of shards; 0: automatic
+}
+
+// Process is the "global" section.
+type Process struct {
+	MaxConn       int           // 0: as many as the file descriptors allow
+	NbThread      int           // 0: one per CPU
+	HardStopAfter time.Duration // bounds an old worker
+	LogTargets    []LogTarget
+	DNSServers    []string // "name=address:port"
+}
+
+// LogTarget is a "log" line.
+type LogTarget struct {
+	Address string // "stdout", "stderr" or address:port
+	Format  string // raw, rfc3164 or rfc5424
+	Length  int
+	Tag     string
+}
+
+// Defaults are the base sections that all frontends and all profiles inherit from.
+type Defaults struct {
+	TimeoutClient      time.Duration
+	TimeoutClientFin   time.Duration
+	TimeoutConnect     time.Duration
+	TimeoutServer      time.Duration
+	TimeoutServerFin   time.Duration
+	TimeoutQueue       time.Duration
+	TimeoutTunnel      time.Duration
+	TimeoutHTTPRequest time.Duration
+	TimeoutKeepAlive   time.Duration
+}
+
+// Frontend is one "frontend" section with its binds.
+type Frontend struct {
+	Name           string // http or https
+	Addresses      []string
+	SSL            bool
+	ALPN           string
+	AcceptProxy    bool   // "accept-proxy" on each bind
+	TrustedProxies *List  // sources whose X-Forwarded-* headers are kept; nil: nobody's
+	ForwardFor     string // add, update, ignore or ifmissing
+	LogFormat      string // log-format text; empty: the built-in one
+	StrictHost     bool   // no fallback from a known host to the rules without a host
+	RedirectCode   int    // of redirects that the frontend itself answers
+	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.
+	NoTLSRedirect []string
+}
+
+// Certificate is a PEM file below certs/, named after a digest of its content.
+type Certificate struct {
+	Name   string // file name below certs/
+	PEM    Secret // certificate chain and private key, re-encoded
+	Origin Origin
+}
+
+// CrtLine is one line of the crt-list: a certificate and the server names it answers.
+type CrtLine struct {
+	Certificate string   // name of a Certificate
+	Hosts       []string // SNI filters, sorted; none on the first line only
+}
+
+// Resolvers is the "resolvers" section for servers that are DNS names.
+type Resolvers struct {
+	Name        string
+	Nameservers []string // "name address:port", sorted; none: those of /etc/resolv.conf
+	HoldValid   time.Duration
+}
+
+// Same tells whether two slices are one: the same length and the same memory. Parts of a
+// Model that did not change are handed on as they are, so this says "unchanged" without
+// looking at the elements; false says nothing.
+func Same[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// Equal tells whether two global sections are the same.
+func (p Process) Equal(q Process) bool {
+	return p.MaxConn == q.MaxConn && p.NbThread == q.NbThread && p.HardStopAfter == q.HardStopAfter &&
+		slices.Equal(p.LogTargets, q.LogTargets) && slices.Equal(p.DNSServers, q.DNSServers)
+}

@@ -1,0 +1,131 @@
+package model
+
+import "time"
+
+// DefaultProfile is the name of the profile of a backend that nobody set an option on.
+// Its content follows the global ConfigMap, its name never changes: a global change
+// does not touch the shards.
+const DefaultProfile = "web"
+
+// Profile is one named "defaults" section: everything about a backend that is neither a
+// server nor a server option. It is a shape, that is, it says which rules exist. A text
+// that HAProxy can look up at run time stands in the backend's Values instead.
+//
+// Any profile but the default one is named p_ and 8 hexadecimal characters of Digest.
+type Profile struct {
+	Name  string
+	Shape Shape
+	// Literals are the values of the default profile, sorted by slot: they stand in its
+	// rules as literals, where other profiles look the Values of the backend up.
+	Literals []Value
+}
+
+// Slots of Value that the rules of a profile look up.
+const (
+	SlotRedirect      = "redirect"       // location of Redirect
+	SlotRewrite       = "rewrite"        // new prefix, without a slash at its end; / where the prefix is only taken away
+	SlotStrip         = "strip"          // number of bytes of the path that Rewrite replaces
+	SlotBodySize      = "body-size"      // bytes
+	SlotTimeoutServer = "timeout-server" // milliseconds
+	SlotTimeoutTunnel = "timeout-tunnel" // milliseconds
+	SlotCORSMethods   = "cors-methods"
+	SlotCORSHeaders   = "cors-headers"
+	SlotCORSExpose    = "cors-expose"
+	SlotCORSMaxAge    = "cors-max-age" // seconds
+	SlotCORSOrigin    = "origin/"      // followed by an allowed origin in lower case; any text
+	SlotRequestHeader = "request/"     // followed by the index in RequestHeaders
+	SlotRespHeader    = "response/"    // followed by the index in ResponseHeaders
+)
+
+// Shape are the rules and parameters of a profile. Its zero value has none of the
+// optional rules and leaves timeouts to the base section.
+type Shape struct {
+	// Parameters of the section.
+	Balance        string        // "balance" and its arguments
+	TimeoutConnect time.Duration // 0: that of the base section
+	TimeoutQueue   time.Duration // 0: that of the base section
+	HTTPCheck      *HTTPCheck    // "option httpchk"
+	Cookie         *Cookie       // session affinity
+
+	// Rules on the request, in the order in which they are applied.
+	Deny            int      // answer every request with this status: a protection that can't be honoured
+	AllowList       *List    // 403 unless the client's address is in it
+	AllowExcept     *List    // 403 although it is in AllowList
+	DenyList        *List    // 403 if the client's address is in it
+	DenyExcept      *List    // not denied although it is in DenyList
+	SSLRedirect     int      // status of the redirect to https on hosts with TLS; 0: none
+	CORS            *CORS    // answers preflights before authentication
+	BasicAuth       *Auth    // 401 unless a user of the list
+	Redirect        int      // status of a redirect to Values[SlotRedirect]; 0: none
+	LimitBody       bool     // 413 above Values[SlotBodySize]
+	Rewrite         bool     // replace Values[SlotStrip] bytes of the path by Values[SlotRewrite]
+	TimeoutServer   bool     // from Values[SlotTimeoutServer]
+	TimeoutTunnel   bool     // from Values[SlotTimeoutTunnel]
+	RequestHeaders  []Header // values from Values[SlotRequestHeader + index]
+	ResponseHeaders []Header // values from Values[SlotRespHeader + index]
+	HSTS            string   // value of Strict-Transport-Security on hosts with TLS; empty: none
+}
+
+// Cookie is the "cookie" keyword.
+type Cookie struct {
+	Name     string
+	Strategy string   // insert, prefix or rewrite
+	Keywords []string // "indirect", "nocache", "httponly", "secure", "preserve"
+	Domain   string
+	SameSite string // empty, None, Lax or Strict
+}
+
+// HTTPCheck is "option httpchk" with its "http-check send".
+type HTTPCheck struct{ Method, URI, Host string }
+
+// Auth is HTTP basic authentication.
+type Auth struct {
+	Users *Userlist
+	Realm string
+}
+
+// CORS says which rules of cross-origin resource sharing exist; see the slots for its values.
+type CORS struct {
+	AnyOrigin   bool // "*": every origin, no look-up
+	Credentials bool
+	Expose      bool
+}
+
+// HeaderOp says what is done with a header.
+type HeaderOp string
+
+// The operations, as HAProxy names them.
+const (
+	SetHeader HeaderOp = "set-header"
+	AddHeader HeaderOp = "add-header"
+	DelHeader HeaderOp = "del-header"
+)
+
+// Header is one rule on a header. Its value, where there is one, is looked up at run time.
+type Header struct {
+	Op   HeaderOp
+	Name string
+}
+
+// List is a file of addresses that an ACL reads: lists/<Name>.lst. Its content can
+// change at run time, its name depends on whose list it is.
+type List struct {
+	Name    string
+	Entries []string // addresses and networks in canonical form, sorted
+	Origin  Origin
+}
+
+// Userlist is a "userlist" section, named after a digest of its content.
+type Userlist struct {
+	Name   string
+	Users  []User // sorted by name
+	Origin Origin
+}
+
+// User is one user of a Userlist.
+type User struct {
+	Name   string
+	Hash   Secret // as crypt(3) writes it, or the password where Plain is set
+	Plain  bool   // "insecure-password"
+	Digest Digest // of Hash
+}

@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
+)
+
+// setServer is the command that brings a server from one state and weight to another.
+func setServer(backend string, before, after *model.Server) (SetServer, bool) {
+	command := SetServer{Backend: backend, Server: after.Name()}
+	if was, is := before.State == model.Maint, after.State == model.Maint; was != is {
+		state := model.Ready
+		if is {
+			state = model.Maint
+		}
+		command.State = &state
+	}
+	if weight := serverline.Weight(after); weight != serverline.Weight(before) {
+		command.Weight = &weight
+	}
+	return command, command.State != nil || command.Weight != nil
+}
+
+// leafFirst is the order in which tables get new entries: what a route needs is there
+// before the route, the route before its host. Entries go in the reverse order.
+var leafFirst = [...]string{
+	model.TableValues, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
+}
+
+func (in Input) planTables() []RuntimeCommand {
+	puts := make([]RuntimeCommand, 0, len(leafFirst))
+	var removals []RuntimeCommand
+	for _, name := range leafFirst {
+		old, wanted := table(in.Old.Served, name), table(in.Model, name)
+		var put, remove EditMap
+		for _, edit := range wanted.Diff(old) {
+			if edit.Value == nil {
+				remove.Edits = append(remove.Edits, edit)
+				remove.Add = append(remove.Add, false)
+				continue
+			}
+			_, known := old.Lookup(edit.Key)
+			put.Edits = append(put.Edits, edit)
+			put.Add = append(put.Add, !known)
+		}
+		put.Map, remove.Map = name, name
+		if len(put.Edits) > 0 {
+			puts = append(puts, RuntimeCommand{put, "entries are new or changed"})
+		}
+		if len(remove.Edits) > 0 {
+			removals = append(removals, RuntimeCommand{remove, "entries are gone"})
+		}
+	}
+	slices.Reverse(removals)
+	return append(puts, removals...)
+}
+
+func table(m *model.Model, name string) *model.Table {
+	for _, t := range m.Tables {
+		if t.Name == name {
+			return t
+		}
+	}
+	return &model.Table{Name: name}
+}
+
+// planLists compares the lists that both sides have; a new list comes with a new
+// profile, hence with a reload.
+func (in Input) planLists() []RuntimeCommand {
+	if model.Same(in.Old.Served.Lists, in.Model.Lists) {
+		return nil
+	}
+	var commands []RuntimeCommand
+	old := make(map[string]*model.List, len(in.Old.Served.Lists))
+	for _, list := range in.Old.Served.Lists {
+		old[list.Name] = list
+	}
+	for _, list := range in.Model.Lists {
+		stands, ok := old[list.Name]
+		if !ok || stands == list {
+			continue
+		}
+		edit := EditList{
+			List:   list.Name,
+			Add:    missing(list.Entries, stands.Entries),
+			Remove: missing(stands.Entries, list.Entries),
+		}
+		if len(edit.Add)+len(edit.Remove) > 0 {
+			commands = append(commands, RuntimeCommand{edit, "entries of an address list changed"})
+		}
+	}
+	return commands
+}
+
+// missing are the members of one list that another one lacks.
+func missing(from, in []string) []string {
+	known := make(map[string]bool, len(in))
+	for _, s := range in {
+		known[s] = true
+	}
+	var list []string
+	for _, s := range from {
+		if !known[s] {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// planCertificates compares certificates and the lines of the crt-list. What is loaded
+// goes before the routes, what is unloaded after them.
+func (in Input) planCertificates() (load, unload []RuntimeCommand, reasons []string) {
+	served := in.Old.Served
+	if model.Same(served.Certificates, in.Model.Certificates) && model.Same(served.CrtList, in.Model.CrtList) {
+		return nil, nil, nil
+	}
+	if len(served.CrtList) > 0 && len(in.Model.CrtList) > 0 && lineKey(served.CrtList[0]) != lineKey(in.Model.CrtList[0]) {
+		reasons = append(reasons, "the controller's own certificate changed: it can't be unloaded at run time")
+	}
+	before, after := certificates(served), certificates(in.Model)
+	for _, c := range in.Model.Certificates {
+		if before[c.Name] == nil {
+			load = append(load, RuntimeCommand{AddCertificate{c}, "new certificate"})
+		}
+	}
+	added := missingLines(in.Model.CrtList, served.CrtList)
+	for _, line := range added {
+		load = append(load, RuntimeCommand{AddCrtLine{line}, "server names of a certificate"})
+	}
+	for _, line := range missingLines(served.CrtList, in.Model.CrtList) {
+		unload = append(unload, RuntimeCommand{DelCrtLine{line}, "server names of a certificate"})
+	}
+	for _, c := range served.Certificates {
+		if after[c.Name] == nil && !isCA(served, c) {
+			unload = append(unload, RuntimeCommand{DelCertificate{c.Name}, "no line names the certificate"})
+		}
+	}
+	return load, unload, reasons
+}
+
+func certificates(m *model.Model) map[string]*model.Certificate {
+	list := make(map[string]*model.Certificate, len(m.Certificates)+len(m.CAFiles))
+	for _, c := range slices.Concat(m.Certificates, m.CAFiles) {
+		list[c.Name] = c
+	}
+	return list
+}
+
+// isCA tells whether a recovered certificate may be one that servers use: those are
+// unloaded by the next reload.
+func isCA(served *model.Model, c *model.Certificate) bool {
+	return !slices.ContainsFunc(served.CrtList, func(line model.CrtLine) bool { return line.Certificate == c.Name })
+}
+
+func missingLines(from, in []model.CrtLine) []model.CrtLine {
+	known := make(map[string]bool, len(in))
+	for _, line := range in {
+		known[lineKey(line)] = true
+	}
+	var list []model.CrtLine
+	for _, line := range from {
+		if !known[lineKey(line)] {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+func lineKey(line model.CrtLine) string {
+	return line.Certificate + " " + strings.Join(line.Hosts, " ")
+}
+
+// backendOf is the backend that a command on a server speaks of.
+func backendOf(c RuntimeCommand) string {
+	switch command := c.Command.(type) {
+	case AddServer:
+		return command.Backend
+	case SetServer:
+		return command.Backend
+	case DelServer:
+		return command.Backend
+	}
+	return ""
+}

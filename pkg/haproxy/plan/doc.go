@@ -1,0 +1,7 @@
+// Package plan is the one place that computes differences: between the tree and the
+// servers that are wanted and those that the registry says are there.
+//
+// Its result is a list of steps, sorted in the order in which they must be carried out,
+// each with a reason in words. It is pure: it reads no file and asks no socket. It
+// stands between Render and Apply.
+package plan

@@ -1,0 +1,185 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// Input is what is there and what is wanted.
+type Input struct {
+	Old    *shard.Registry // nil: nothing is there
+	Layout shard.Layout
+	Tree   *tree.Tree
+	Model  *model.Model
+}
+
+// Make computes the way from the old registry to the wanted state. It takes time for
+// what differs, the number of files and model.Buckets; not for the number of backends.
+func Make(in Input) *Plan {
+	if in.Old == nil {
+		in.Old = &shard.Registry{}
+	}
+	p := &Plan{Tree: in.Tree, Next: next(in)}
+	in.planFiles(p)
+	commands, reasons := in.planWorker(p)
+	switch {
+	case in.Old.Served == nil:
+		p.Reload = &Reload{[]string{"no worker serves the current generation"}}
+	case len(reasons) > 0:
+		p.Reload = &Reload{reasons}
+		p.Commands = early(commands)
+	default:
+		p.Commands = commands
+		p.Stage = in.Old.Header.Shards != in.Layout.Header.Shards && touchesShards(p)
+	}
+	if p.Reload != nil || p.Stage {
+		p.Next.Header.Generation++
+	}
+	return p
+}
+
+// next is the registry after success.
+func next(in Input) *shard.Registry {
+	records := slices.Clone(in.Layout.Records)
+	for i := range records {
+		if file, ok := in.Tree.Files[records[i].Path]; ok {
+			records[i].File, records[i].Size = file.Digest, file.Size
+		}
+	}
+	files := make(map[string]tree.File, len(in.Tree.Files))
+	for path, file := range in.Tree.Files {
+		file.Content, file.Secret = nil, nil
+		files[path] = file
+	}
+	return &shard.Registry{
+		Header:  in.Layout.Header,
+		Records: records,
+		Tree:    &tree.Tree{Files: files},
+		Served:  in.Model,
+		Batch:   in.Old.Batch + 1,
+	}
+}
+
+// rank orders writes so that every prefix of them loads: what is named by others first.
+var rank = map[tree.Kind]int{
+	tree.Cert: 0, tree.List: 1, tree.Map: 2, tree.Lua: 3, tree.Page: 4, tree.Userlists: 5,
+	tree.Profiles: 6, tree.Shard: 7, tree.CrtList: 8, tree.Frontends: 9, tree.Global: 10,
+}
+
+func (in Input) planFiles(p *Plan) {
+	var before map[string]tree.File
+	if in.Old.Tree != nil {
+		before = in.Old.Tree.Files
+	}
+	for path, file := range in.Tree.Files {
+		if old, ok := before[path]; !ok || old.Digest != file.Digest {
+			p.Writes = append(p.Writes, WriteFile{file, in.whyWrite(file, ok)})
+		}
+	}
+	slices.SortFunc(p.Writes, func(a, b WriteFile) int {
+		return cmp.Or(cmp.Compare(rank[a.File.Kind], rank[b.File.Kind]), cmp.Compare(a.File.Path, b.File.Path))
+	})
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if _, wanted := in.Tree.Files[path]; !wanted && before[path].Kind != tree.Generation {
+			p.Removals = append(p.Removals, RemoveFile{path, before[path].Kind, whyRemove(before[path])})
+		}
+	}
+}
+
+func (in Input) whyWrite(file tree.File, exists bool) string {
+	switch {
+	case file.Kind == tree.Shard:
+		return in.whyShard(file.Path)
+	case !exists:
+		return "is not there"
+	default:
+		return "content differs"
+	}
+}
+
+func whyRemove(file tree.File) string {
+	if file.Kind == tree.Shard {
+		return "the last backend of the shard is gone"
+	}
+	return "nothing refers to it"
+}
+
+// whyShard names the backends that a shard file is written for.
+func (in Input) whyShard(path string) string {
+	var wanted, stands shard.Record
+	for i, record := range in.Layout.Records {
+		if record.Path != path {
+			continue
+		}
+		wanted = record
+		if i < len(in.Old.Records) {
+			stands = in.Old.Records[i]
+		}
+	}
+	digests := make(map[string]model.Digest, len(stands.Backends))
+	for _, m := range stands.Backends {
+		digests[m.Name] = m.Digest
+	}
+	var added, changed []string
+	for _, m := range wanted.Backends {
+		digest, ok := digests[m.Name]
+		switch {
+		case !ok:
+			added = append(added, m.Name)
+		case digest != m.Digest:
+			changed = append(changed, m.Name)
+		}
+		delete(digests, m.Name)
+	}
+	var parts []string
+	for _, part := range []struct {
+		verb  string
+		names []string
+	}{{"adds", added}, {"changes", changed}, {"drops", slices.Sorted(maps.Keys(digests))}} {
+		if len(part.names) > 0 {
+			parts = append(parts, part.verb+" "+few(part.names))
+		}
+	}
+	if len(parts) == 0 {
+		return "content differs"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// few is a list of names that a person reads: the first three and the number of others.
+func few(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+// early are the commands that are worth sending to the old worker before a reload: those
+// on servers, which requests wait for. All else comes with the new worker.
+func early(commands []RuntimeCommand) []RuntimeCommand {
+	var list []RuntimeCommand
+	for _, c := range commands {
+		switch c.Command.(type) {
+		case AddServer, DelServer, SetServer:
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func touchesShards(p *Plan) bool {
+	for _, w := range p.Writes {
+		if w.File.Kind == tree.Shard {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// world builds registries the way the line does, with a text of its own for each shard.
+type world struct {
+	shards int
+	t      *testing.T
+}
+
+var web = &model.Profile{Name: model.DefaultProfile}
+
+func backend(name string, servers ...uint16) *model.Backend {
+	b := &model.Backend{Name: name, Profile: web}
+	for _, port := range servers {
+		b.Servers = append(b.Servers, model.Server{Addr: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), port), Weight: 1})
+	}
+	return b.Seal()
+}
+
+func modelOf(global string, backends ...*model.Backend) *model.Model {
+	m := &model.Model{Profiles: []*model.Profile{web}}
+	m.Process.LogTargets = []model.LogTarget{{Address: global}}
+	m.Backends = m.Backends.With(backends, nil)
+	return m
+}
+
+func (w world) plan(old *shard.Registry, m *model.Model) *Plan {
+	layout := shard.Place(old, m, shard.Options{Shards: w.shards})
+	t := &tree.Tree{}
+	t.Add(tree.NewFile("conf.d/00-global.cfg", tree.Global, []byte(m.Process.LogTargets[0].Address)))
+	for i, record := range layout.Records {
+		switch {
+		case record.Path == "":
+		case !record.File.IsZero():
+			t.Add(tree.File{Path: record.Path, Kind: tree.Shard, Digest: record.File, Size: record.Size})
+		default:
+			var text strings.Builder
+			for _, b := range layout.Backends(i) {
+				fmt.Fprintf(&text, "%s %s\n", b.Name, b.Digest)
+			}
+			t.Add(tree.NewFile(record.Path, tree.Shard, []byte(text.String())))
+		}
+	}
+	return Make(Input{Old: old, Layout: layout, Tree: t, Model: m})
+}
+
+func many(n int, except ...string) []*model.Backend {
+	var list []*model.Backend
+	for i := range n {
+		if name := fmt.Sprintf("ns_svc-%d_80", i); !slices.Contains(except, name) {
+			list = append(list, backend(name, 80))
+		}
+	}
+	return list
+}
+
+func shardWrites(p *Plan) (paths []string) {
+	for _, w := range p.Writes {
+		if w.File.Kind == tree.Shard {
+			paths = append(paths, w.File.Path)
+		}
+	}
+	return paths
+}
+
+func pathOf(shards int, name string) string {
+	return shard.Path(model.BucketOf(name) * shards / model.Buckets)
+}
+
+func TestShards(t *testing.T) {
+	alone := "ns_alone_80" // the only backend of its shard, see the check below
+	rest := slices.DeleteFunc(many(100), func(b *model.Backend) bool { return pathOf(64, b.Name) == pathOf(64, alone) })
+	all := append(slices.Clone(rest), backend(alone, 80))
+	w := world{64, t}
+	start := w.plan(nil, modelOf("a", all...)).Next
+	changed := func() []*model.Backend {
+		var list []*model.Backend
+		for _, b := range rest {
+			list = append(list, backend(b.Name, 80, 81))
+		}
+		return list
+	}
+	cases := map[string]struct {
+		to       *model.Model
+		writes   int  // shard files written
+		removed  bool // the shard file of alone
+		reload   bool
+		commands int
+	}{
+		"the last backend of a shard goes":                               {modelOf("a", rest...), 0, true, true, 0},
+		"the last backend of a shard goes together with a global change": {modelOf("b", rest...), 0, true, true, 0},
+		"the last backend of a shard goes while all survivors change":    {modelOf("a", changed()...), 50, true, true, len(rest)},
+		"nothing changes":                                                 {modelOf("a", all...), 0, false, false, 0},
+		"a global change touches no shard":                                {modelOf("b", all...), 0, false, true, 0},
+		"one server more is one shard file and one command":               {modelOf("a", append(slices.Clone(rest), backend(alone, 80, 81))...), 1, false, false, 1},
+		"every backend goes":                                              {modelOf("a"), 0, true, true, 0},
+		"one backend more is one shard file, and a reload makes it known": {modelOf("a", append(slices.Clone(all), backend("ns_new_80", 80))...), 1, false, true, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := w.plan(start, c.to)
+			if got := len(shardWrites(p)); got != c.writes && !(c.writes == 50 && got > 30) {
+				t.Errorf("%d shard files written, want %d", got, c.writes)
+			}
+			gone := slices.ContainsFunc(p.Removals, func(r RemoveFile) bool { return r.Path == pathOf(64, alone) })
+			if gone != c.removed {
+				t.Errorf("the file of the emptied shard is removed: %v, want %v", gone, c.removed)
+			}
+			if (p.Reload != nil) != c.reload || len(p.Commands) != c.commands {
+				t.Errorf("reload %v, %d commands; want %v, %d", p.Reload, len(p.Commands), c.reload, c.commands)
+			}
+			if left := len(p.Next.Tree.Files); left != len(p.Tree.Files) {
+				t.Errorf("the next registry has %d files, the tree %d", left, len(p.Tree.Files))
+			}
+			if again := w.plan(p.Next, c.to); !again.Empty() {
+				t.Errorf("a second round is not empty: %v", again.Steps())
+			}
+		})
+	}
+}
+
+func TestOneOfTwoBackendsOfAShardGoes(t *testing.T) {
+	w := world{1, t}
+	start := w.plan(nil, modelOf("a", backend("ns_a_80", 1), backend("ns_b_80", 1))).Next
+	p := w.plan(start, modelOf("a", backend("ns_b_80", 1)))
+	text := string(p.Writes[0].File.Content)
+	if len(p.Writes) != 1 || strings.Contains(text, "ns_a") || text != fmt.Sprintf("ns_b_80 %s\n", backend("ns_b_80", 1).Digest) {
+		t.Errorf("writes %v", p.Writes)
+	}
+	if p.Writes[0].Reason != "drops ns_a_80" {
+		t.Errorf("reason %q", p.Writes[0].Reason)
+	}
+}
+
+func TestAnotherNumberOfShardsIsANewGenerationWithoutReload(t *testing.T) {
+	all := many(500)
+	old := world{64, t}.plan(nil, modelOf("a", all...)).Next
+	for _, shards := range []int{32, 128} {
+		p := world{shards, t}.plan(old, modelOf("a", all...))
+		if p.Reload != nil || !p.Stage || len(p.Commands) != 0 {
+			t.Errorf("%d shards: reload %v, stage %v, %d commands", shards, p.Reload, p.Stage, len(p.Commands))
+		}
+		if p.Next.Header.Generation != old.Header.Generation+1 {
+			t.Errorf("generation %d, want the next one", p.Next.Header.Generation)
+		}
+		for path := range p.Next.Tree.Files {
+			if path > shard.Path(shards-1) && strings.Contains(path, "50-backends") {
+				t.Errorf("%s is left over", path)
+			}
+		}
+		old = p.Next
+	}
+}
+
+func TestServersAddBeforeTheyGo(t *testing.T) {
+	w := world{1, t}
+	start := w.plan(nil, modelOf("a", backend("ns_a_80", 1, 2))).Next
+	to := backend("ns_a_80", 2, 3)
+	to.Servers[0].State = model.Drain
+	p := w.plan(start, modelOf("a", to.Seal()))
+	var verbs []string
+	for _, c := range p.Commands {
+		verbs = append(verbs, c.Command.Verb())
+	}
+	if want := []string{"add server", "set server", "del server"}; !slices.Equal(verbs, want) {
+		t.Errorf("commands %v, want %v", verbs, want)
+	}
+}
+
+func TestStaticBackendIsReloaded(t *testing.T) {
+	w := world{1, t}
+	static := func(ports ...uint16) *model.Backend {
+		b := backend("ns_a_80", ports...)
+		b.Static = "a server has a DNS name"
+		return b.Seal()
+	}
+	start := w.plan(nil, modelOf("a", static(1))).Next
+	p := w.plan(start, modelOf("a", static(1, 2)))
+	if p.Reload == nil || len(p.Commands) != 0 || !strings.Contains(p.Reload.Why(), "DNS name") {
+		t.Errorf("plan %v", p.Steps())
+	}
+}
+
+func TestTablesGrowLeafFirst(t *testing.T) {
+	w := world{1, t}
+	tables := func(entries ...model.Entry) *model.Model {
+		m := modelOf("a")
+		for _, name := range []string{model.TableHosts, model.TableExact, model.TablePrefix, model.TableValues} {
+			m.Tables = append(m.Tables, &model.Table{Name: name, Entries: entries})
+		}
+		return m
+	}
+	start := w.plan(nil, tables(model.Entry{Key: "old", Value: "1"})).Next
+	p := w.plan(start, tables(model.Entry{Key: "new", Value: "2"}))
+	var order []string
+	for _, c := range p.Commands {
+		edit := c.Command.(EditMap)
+		order = append(order, fmt.Sprintf("%s %v", edit.Map, edit.Edits[0].Value != nil))
+	}
+	want := []string{"values true", "routes-prefix true", "routes-exact true", "hosts true",
+		"hosts false", "routes-exact false", "routes-prefix false", "values false"}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}

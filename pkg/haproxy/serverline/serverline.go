@@ -1,0 +1,155 @@
+package serverline
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+)
+
+// Options are the parameters that all servers of a backend share, without a blank at
+// either end; empty for plain HTTP/1. All of them but "resolvers" and "init-addr", which
+// only servers with a DNS name have, are accepted by "add server".
+func Options(o model.ServerOptions) string {
+	var w words
+	if o.SSL {
+		w.add("ssl")
+		if o.Verify {
+			w.add("verify", "required", "ca-file", o.CAFile)
+			w.text("verifyhost", o.VerifyHost)
+		} else {
+			w.add("verify", "none")
+		}
+		w.text("crt", o.CertFile)
+		w.text("sni", o.SNI)
+		w.text("alpn", o.ALPN)
+	}
+	w.text("proto", o.Proto)
+	if o.SendProxy != "" {
+		w.add(o.SendProxy)
+	}
+	w.number("maxconn", o.MaxConn)
+	w.number("maxqueue", o.MaxQueue)
+	w.check(o.Check)
+	if o.Resolvers != "" {
+		// Without "init-addr" a name that does not resolve would stop the whole load.
+		w.add("resolvers", o.Resolvers, "init-addr", "none")
+	}
+	return strings.Join(w, " ")
+}
+
+// words collects the words of a line.
+type words []string
+
+func (w *words) add(text ...string) { *w = append(*w, text...) }
+
+func (w *words) text(keyword, value string) {
+	if value != "" {
+		w.add(keyword, value)
+	}
+}
+
+func (w *words) number(keyword string, value int) {
+	if value != 0 {
+		w.add(keyword, strconv.Itoa(value))
+	}
+}
+
+func (w *words) check(c model.Check) {
+	if !c.On {
+		return
+	}
+	w.add("check")
+	w.number("inter", int(c.Interval.Milliseconds()))
+	w.number("rise", c.Rise)
+	w.number("fall", c.Fall)
+	w.number("port", c.Port)
+	w.text("addr", c.Addr)
+}
+
+// Weight is the weight that the server is given: 0 where it drains.
+func Weight(s *model.Server) int {
+	if s.State == model.Drain {
+		return 0
+	}
+	return s.Weight
+}
+
+// AppendParameters appends what stands behind "server <name>" on a line and behind
+// "add server <backend>/<name>" at run time: address, weight, cookie and options.
+func AppendParameters(dst []byte, s *model.Server, options string) []byte {
+	if s.Host != "" {
+		dst = append(dst, s.Host...)
+		dst = append(dst, ':')
+		dst = strconv.AppendUint(dst, uint64(s.Port), 10)
+	} else {
+		dst = s.Addr.AppendTo(dst)
+	}
+	dst = append(dst, " weight "...)
+	dst = strconv.AppendInt(dst, int64(Weight(s)), 10)
+	if s.Cookie != "" {
+		dst = append(dst, " cookie "...)
+		dst = append(dst, s.Cookie...)
+	}
+	if options != "" {
+		dst = append(dst, ' ')
+		dst = append(dst, options...)
+	}
+	return dst
+}
+
+// Append appends the "server" line, without indent and line feed.
+func Append(dst []byte, s *model.Server, options string) []byte {
+	dst = append(dst, "server "...)
+	if s.Host != "" {
+		dst = append(dst, s.Host...)
+	} else {
+		dst = s.Addr.Addr().AppendTo(dst)
+	}
+	dst = append(dst, ':')
+	port := s.Port
+	if s.Host == "" {
+		port = s.Addr.Port()
+	}
+	dst = strconv.AppendUint(dst, uint64(port), 10)
+	dst = append(dst, ' ')
+	dst = AppendParameters(dst, s, options)
+	if s.State == model.Maint {
+		dst = append(dst, " disabled"...)
+	}
+	return dst
+}
+
+// Parse reads a line that Append wrote. Options is the text between weight, cookie and
+// "disabled". A server of weight 0 is taken for one that drains.
+func Parse(line string) (s model.Server, options string, ok bool) {
+	words := strings.Fields(line)
+	if len(words) < 5 || words[0] != "server" || words[3] != "weight" {
+		return model.Server{}, "", false
+	}
+	weight, err := strconv.Atoi(words[4])
+	if err != nil {
+		return model.Server{}, "", false
+	}
+	s.Weight = weight
+	if weight == 0 {
+		s.State = model.Drain
+	}
+	if s.Addr, err = netip.ParseAddrPort(words[2]); err != nil {
+		host, port, found := strings.Cut(words[2], ":")
+		number, err := strconv.ParseUint(port, 10, 16)
+		if !found || err != nil {
+			return model.Server{}, "", false
+		}
+		s.Addr, s.Host, s.Port = netip.AddrPort{}, host, uint16(number)
+	}
+	rest := words[5:]
+	if len(rest) > 1 && rest[0] == "cookie" {
+		s.Cookie, rest = rest[1], rest[2:]
+	}
+	if len(rest) > 0 && rest[len(rest)-1] == "disabled" {
+		s.State, rest = model.Maint, rest[:len(rest)-1]
+	}
+	return s, strings.Join(rest, " "), true
+}

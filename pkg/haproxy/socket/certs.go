@@ -1,0 +1,223 @@
+package socket
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+)
+
+// addCertificate loads a certificate. Its name is a digest of its content, so that one
+// which was committed before is the same and is left alone.
+func (s *session) addCertificate(c plan.AddCertificate) error {
+	path := certPath(c.Certificate.Name)
+	text, err := canonicalPEM(c.Certificate.PEM)
+	if err != nil {
+		return &Invalid{What: "set ssl cert", Why: err}
+	}
+	set, err := certCall("set ssl cert", path)
+	if err != nil {
+		return err
+	}
+	set.payload, set.secret = text, true
+	if err := s.limits.check(set.request); err != nil {
+		var large *TooLarge
+		if errors.As(err, &large) {
+			large.What = path
+		}
+		return err
+	}
+	got, err := s.certCalls(path, "new ssl cert")
+	if err != nil {
+		return err
+	}
+	if got[0] == exists {
+		loaded, err := s.loaded(path)
+		if err != nil || loaded {
+			return err
+		}
+	}
+	if err := s.commit(path, set); err != nil {
+		// Nothing of it must stay: an open transaction blocks all others, and an empty
+		// certificate would be taken for this one.
+		if _, undo := s.certCalls(path, "abort ssl cert", "del ssl cert"); undo != nil {
+			err = errors.Join(err, undo)
+		}
+		return err
+	}
+	return nil
+}
+
+// commit sends the content and makes it count. A transaction that a controller left open
+// when it died is aborted.
+func (s *session) commit(path string, set call) error {
+	answers, err := s.ask(set.request)
+	if err != nil {
+		return err
+	}
+	m, err := set.judge(answers[0])
+	if m == foreign {
+		_, rest, _ := strings.Cut(answers[0], "'")
+		other, _, _ := strings.Cut(rest, "'")
+		if _, err := s.certCalls(other, "abort ssl cert"); err != nil {
+			return err
+		}
+		m, err = unknown, nil
+		if answers, err = s.ask(set.request); err != nil {
+			return err
+		}
+		m, err = set.judge(answers[0])
+	}
+	if err != nil {
+		return err
+	}
+	if m != done {
+		return &UnexpectedAnswer{Command: set.line, Answer: quotable(answers[0])}
+	}
+	_, err = s.certCalls(path, "commit ssl cert")
+	return err
+}
+
+func (s *session) delCertificate(c plan.DelCertificate) error {
+	_, err := s.certCalls(certPath(c.Name), "del ssl cert")
+	return err
+}
+
+// loaded tells whether a certificate that HAProxy knows has content.
+func (s *session) loaded(path string) (bool, error) {
+	show, err := line("show ssl cert", path)
+	if err != nil {
+		return false, err
+	}
+	answers, err := s.ask(request{line: show})
+	if err != nil {
+		return false, err
+	}
+	_, status, found := strings.Cut(answers[0], "\nStatus: ")
+	if !found {
+		return false, &UnexpectedAnswer{Command: show, Answer: quotable(answers[0])}
+	}
+	return strings.HasPrefix(status, "Used\n") || strings.HasPrefix(status, "Unused\n"), nil
+}
+
+func certCall(verb, path string) (call, error) {
+	text, err := line(verb, path)
+	return call{verb, request{line: text}}, err
+}
+
+// certCalls sends commands whose only argument is the certificate.
+func (s *session) certCalls(path string, verbs ...string) ([]meaning, error) {
+	calls := make([]call, len(verbs))
+	for i, verb := range verbs {
+		c, err := certCall(verb, path)
+		if err != nil {
+			return nil, err
+		}
+		calls[i] = c
+	}
+	return s.expect(calls...)
+}
+
+// crtEntry is a line of the crt-list as HAProxy holds it.
+type crtEntry struct {
+	certificate string // path
+	number      string // line number, which names it in a deletion; empty: not known
+	hosts       []string
+}
+
+func (e crtEntry) is(l model.CrtLine) bool {
+	hosts := slices.Clone(l.Hosts)
+	slices.Sort(hosts)
+	return e.certificate == certPath(l.Certificate) && slices.Equal(e.hosts, hosts)
+}
+
+// crtEntries reads the crt-list once per connection; addCrtLine and delCrtLine keep it.
+func (s *session) crtEntries() ([]crtEntry, error) {
+	if s.crt != nil {
+		return s.crt, nil
+	}
+	show := "show ssl crt-list -n " + crtList
+	answers, err := s.ask(request{line: show})
+	if err != nil {
+		return nil, err
+	}
+	head, rest, _ := strings.Cut(answers[0], "\n")
+	if head != "# "+crtList {
+		return nil, &UnexpectedAnswer{Command: show, Answer: quotable(answers[0])}
+	}
+	entries := []crtEntry{}
+	for l := range strings.Lines(rest) {
+		// certs/NAME.pem:3 [options] a.example *.b.example
+		words := strings.Fields(l)
+		colon := strings.LastIndexByte(words[0], ':')
+		if colon < 0 {
+			return nil, &UnexpectedAnswer{Command: show, Answer: quotable(l)}
+		}
+		hosts := words[1:]
+		if end := slices.IndexFunc(hosts, func(w string) bool { return strings.HasSuffix(w, "]") }); end >= 0 {
+			hosts = hosts[end+1:]
+		}
+		slices.Sort(hosts)
+		entries = append(entries, crtEntry{words[0][:colon], words[0][colon+1:], hosts})
+	}
+	s.crt = entries
+	return entries, nil
+}
+
+// addCrtLine adds a line unless it stands there.
+func (s *session) addCrtLine(l model.CrtLine) error {
+	entries, err := s.crtEntries()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(entries, func(e crtEntry) bool { return e.is(l) }) {
+		return nil
+	}
+	text, err := crtLine(l)
+	if err != nil {
+		return err
+	}
+	add := request{line: "add ssl crt-list " + crtList, payload: text + "\n"}
+	if _, err := s.expect(call{"add ssl crt-list", add}); err != nil {
+		return err
+	}
+	hosts := slices.Clone(l.Hosts)
+	slices.Sort(hosts)
+	s.crt = append(s.crt, crtEntry{certificate: certPath(l.Certificate), hosts: hosts})
+	return nil
+}
+
+// delCrtLine removes every line that is equal to the given one.
+func (s *session) delCrtLine(l model.CrtLine) error {
+	entries, err := s.crtEntries()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(entries, func(e crtEntry) bool { return e.is(l) && e.number == "" }) {
+		s.crt = nil
+		if entries, err = s.crtEntries(); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if !e.is(l) {
+			continue
+		}
+		if _, err := strconv.Atoi(e.number); err != nil {
+			return &UnexpectedAnswer{Command: "show ssl crt-list -n " + crtList, Answer: e.certificate + ":" + e.number}
+		}
+		text, err := line("del ssl crt-list", crtList, e.certificate+":"+e.number)
+		if err != nil {
+			return err
+		}
+		if _, err := s.expect(call{"del ssl crt-list", request{line: text}}); err != nil {
+			s.crt = nil
+			return err
+		}
+	}
+	s.crt = slices.DeleteFunc(s.crt, func(e crtEntry) bool { return e.is(l) })
+	return nil
+}

@@ -1,0 +1,76 @@
+package tree
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+)
+
+// Kind says what a file is for; it is the label of the metric sluice_file_writes_total.
+type Kind string
+
+// The kinds of files.
+const (
+	Global     Kind = "global"     // conf.d/00-global.cfg
+	Profiles   Kind = "profiles"   // conf.d/10-profiles.cfg
+	Userlists  Kind = "userlists"  // conf.d/15-userlists.cfg, mode 0600
+	Frontends  Kind = "frontends"  // conf.d/20-frontends.cfg
+	Shard      Kind = "shard"      // conf.d/50-backends-NNN.cfg
+	Map        Kind = "map"        // maps/NAME.map
+	CrtList    Kind = "crt-list"   // crt-lists/NAME.list
+	List       Kind = "list"       // lists/NAME.lst
+	Cert       Kind = "cert"       // certs/DIGEST.pem, mode 0600
+	Lua        Kind = "lua"        // lua/NAME.lua
+	Page       Kind = "page"       // pages/NAME.http
+	Generation Kind = "generation" // maps/sluice.map: the number of the last applied batch
+)
+
+// File is one file of a tree.
+type File struct {
+	Path   string // below the tree's folder, with slashes
+	Kind   Kind
+	Digest model.Digest // of the content
+	Size   int64        // bytes
+	// Content is what to write. It is nil for a file that did not change since the last
+	// tree: then the digest alone says what stands there.
+	Content []byte
+	// Secret holds the content in place of Content for private keys.
+	Secret *model.Secret
+}
+
+// NewFile is a file with its digest and size.
+func NewFile(path string, kind Kind, content []byte) File {
+	return File{Path: path, Kind: kind, Digest: model.DigestOf(content), Size: int64(len(content)), Content: content}
+}
+
+// NewSecretFile is a file whose content can't be printed.
+func NewSecretFile(path string, kind Kind, content model.Secret) File {
+	return File{Path: path, Kind: kind, Digest: content.Digest(), Size: int64(content.Len()), Secret: &content}
+}
+
+// Bytes is the content, whichever way it is held; nil for an unchanged file.
+func (f File) Bytes() []byte {
+	if f.Secret != nil {
+		return []byte(f.Secret.Reveal())
+	}
+	return f.Content
+}
+
+// Tree is the whole owned folder: what is not in it does not belong there.
+type Tree struct {
+	Files map[string]File // by path
+}
+
+// Paths are the paths of all files, sorted.
+func (t *Tree) Paths() []string { return slices.Sorted(maps.Keys(t.Files)) }
+
+// Add puts a file into the tree.
+func (t *Tree) Add(files ...File) {
+	if t.Files == nil {
+		t.Files = make(map[string]File, len(files))
+	}
+	for _, f := range files {
+		t.Files[f.Path] = f
+	}
+}

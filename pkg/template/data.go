@@ -1,0 +1,93 @@
+package template
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// tables renders the map files. HAProxy splits a line at the first blank (configuration
+// manual, converter "map"); token refuses keys with one.
+func tables(in Input, t *tree.Tree) error {
+	for _, table := range in.Model.Tables {
+		path := "maps/" + table.Name + ".map"
+		if in.Old.Served != nil && slices.Contains(in.Old.Served.Tables, table) && in.keep(path, t) {
+			continue
+		}
+		size := 0
+		for _, e := range table.Entries {
+			size += len(e.Key) + len(e.Value) + 2
+		}
+		text := make([]byte, 0, size)
+		for _, e := range table.Entries {
+			text = append(text, e.Key...)
+			text = append(text, ' ')
+			text = append(text, e.Value...)
+			text = append(text, '\n')
+		}
+		t.Add(tree.NewFile(path, tree.Map, text))
+	}
+	return nil
+}
+
+// lists renders the address lists.
+func lists(in Input, t *tree.Tree) error {
+	served := map[*model.List]bool{}
+	if in.Old.Served != nil {
+		for _, list := range in.Old.Served.Lists {
+			served[list] = true
+		}
+	}
+	for _, list := range in.Model.Lists {
+		path := "lists/" + list.Name + ".lst"
+		if served[list] && in.keep(path, t) {
+			continue
+		}
+		var text strings.Builder
+		for _, entry := range list.Entries {
+			text.WriteString(entry)
+			text.WriteByte('\n')
+		}
+		t.Add(tree.NewFile(path, tree.List, []byte(text.String())))
+	}
+	return nil
+}
+
+// certificates are named after their content: one that stands there is the same.
+func certificates(in Input, t *tree.Tree) error {
+	for _, list := range [][]*model.Certificate{in.Model.Certificates, in.Model.CAFiles} {
+		for _, c := range list {
+			if path := "certs/" + c.Name; !in.keep(path, t) {
+				t.Add(tree.NewSecretFile(path, tree.Cert, c.PEM))
+			}
+		}
+	}
+	return nil
+}
+
+// crtLists renders the certificate list of the https frontend.
+func crtLists(in Input, t *tree.Tree) error {
+	const path = "crt-lists/https.list"
+	if served := in.Old.Served; served != nil && model.Same(served.CrtList, in.Model.CrtList) && in.keep(path, t) {
+		return nil
+	}
+	var text strings.Builder
+	for _, line := range in.Model.CrtList {
+		fmt.Fprintf(&text, "certs/%s", line.Certificate)
+		for _, host := range line.Hosts {
+			word, err := token.Word(host)
+			if err != nil {
+				return fmt.Errorf("crt-list: host %q: %w", host, err)
+			}
+			text.WriteByte(' ')
+			text.WriteString(word)
+		}
+		text.WriteByte('\n')
+	}
+	t.Add(tree.NewFile(path, tree.CrtList, []byte(text.String())))
+	return nil
+}

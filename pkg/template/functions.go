@@ -1,0 +1,124 @@
+package template
+
+import (
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+)
+
+// functions are what a template may call. docs/templates.md describes them to users.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"word":        token.Word,
+		"words":       words,
+		"address":     address,
+		"quoted":      token.Quoted,
+		"logFormat":   token.LogFormat,
+		"time":        duration,
+		"hashes":      hashes,
+		"servers":     servers,
+		"value":       value,
+		"valueOf":     valueOf,
+		"corsOrigin":  corsOrigin,
+		"ifUntrusted": func(f *model.Frontend) string { return trusted(f, " unless { var(txn.trusted) -m found }") },
+		"untrusted":   func(f *model.Frontend) string { return trusted(f, " !{ var(txn.trusted) -m found }") },
+	}
+}
+
+// words encodes a text of several words, each for itself.
+func words(text string) (string, error) {
+	list := strings.Fields(text)
+	for i, w := range list {
+		encoded, err := token.Word(w)
+		if err != nil {
+			return "", err
+		}
+		list[i] = encoded
+	}
+	return strings.Join(list, " "), nil
+}
+
+// address encodes an address with a port. The brackets of an IPv6 address need no quotes.
+func address(text string) (string, error) {
+	if _, err := token.Word(strings.NewReplacer("[", "", "]", "").Replace(text)); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// duration writes a time as HAProxy reads it (configuration manual, "Time format"): in
+// the largest unit that divides it.
+func duration(d time.Duration) string {
+	ms := d.Milliseconds()
+	for _, unit := range []struct {
+		ms   int64
+		name string
+	}{{24 * 3600_000, "d"}, {3600_000, "h"}, {60_000, "m"}, {1000, "s"}} {
+		if ms >= unit.ms && ms%unit.ms == 0 {
+			return strconv.FormatInt(ms/unit.ms, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(ms, 10) + "ms"
+}
+
+// hashes tells whether a balance algorithm is one that "hash-type" applies to. With the
+// default hash type, map-based, such a backend refuses servers at run time.
+func hashes(balance string) bool {
+	algorithm, _, _ := strings.Cut(balance, " ")
+	algorithm, _, _ = strings.Cut(algorithm, "(")
+	switch algorithm {
+	case "source", "uri", "url_param", "hdr", "rdp-cookie", "hash":
+		return true
+	}
+	return false
+}
+
+// servers writes the server lines of a backend.
+func servers(b *model.Backend) string {
+	options := serverline.Options(b.Options)
+	text := make([]byte, 0, len(b.Servers)*(64+len(options)))
+	for i := range b.Servers {
+		text = append(text, "\n    "...)
+		text = serverline.Append(text, &b.Servers[i], options)
+	}
+	return string(text)
+}
+
+// value is the sample expression that looks a value of the backend up. The default
+// profile has one value for all backends, so that a global change is a change of a few
+// map entries.
+func value(p *model.Profile, slot string) string {
+	if p.Name == model.DefaultProfile {
+		return "str(" + p.Name + "/" + slot + "),map_str(maps/" + model.TableValues + ".map)"
+	}
+	return "be_name,concat(/" + slot + "),map_str(maps/" + model.TableValues + ".map)"
+}
+
+// valueOf is like value, for a slot that ends in the content of a variable.
+func valueOf(p *model.Profile, slot, variable string) string {
+	if p.Name == model.DefaultProfile {
+		return "str(" + p.Name + "/" + slot + "),concat(," + variable + "),map_str(maps/" + model.TableValues + ".map)"
+	}
+	return "be_name,concat(/" + slot + "," + variable + "),map_str(maps/" + model.TableValues + ".map)"
+}
+
+// corsOrigin is what Access-Control-Allow-Origin says: "*" is not allowed together with
+// credentials (Fetch standard, "CORS protocol and credentials").
+func corsOrigin(c *model.CORS) string {
+	if c.AnyOrigin && !c.Credentials {
+		return "*"
+	}
+	return "%[var(txn.origin)]"
+}
+
+func trusted(f *model.Frontend, condition string) string {
+	if f.TrustedProxies == nil {
+		return ""
+	}
+	return condition
+}

@@ -1,0 +1,5 @@
+// Package harness is what the tests of several packages share: it finds the HAProxy
+// binaries, writes trees and asks HAProxy what it thinks of them.
+//
+// It may import anything below pkg/haproxy; nothing but tests imports it.
+package harness
