@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 func checkCommand(s streams) *cobra.Command {
@@ -78,6 +79,7 @@ func checkWithHAProxy(ctx context.Context, o *options.Options, line *loop.Line) 
 		return nil, fmt.Errorf("making a folder for the check: %w", err)
 	}
 	defer os.RemoveAll(folder)
+	p.Tree.Add(tree.GenerationFile(0))
 	if err := writeTree(folder, p.Tree, true); err != nil {
 		return nil, err
 	}

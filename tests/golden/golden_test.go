@@ -32,7 +32,10 @@ func TestCases(t *testing.T) {
 		t.Fatalf("no cases: %v", err)
 	}
 	for _, path := range cases {
-		t.Run(strings.TrimSuffix(strings.TrimPrefix(path, "cases/"), ".txtar"), func(t *testing.T) { runCase(t, path) })
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(path, "cases/"), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			runCase(t, path)
+		})
 	}
 }
 

@@ -272,9 +272,12 @@ ensure() {
     say "HAProxy $branch is in $tree"
   fi
   mkdir -p "$tools/bin"
-  ln -sfn "$tree" "$tools/haproxy-$branch"
-  ln -sfn "../haproxy-$branch/usr/sbin/haproxy" "$tools/bin/haproxy-$branch"
+  link "$tree" "$tools/haproxy-$branch"
+  link "../haproxy-$branch/usr/sbin/haproxy" "$tools/bin/haproxy-$branch"
 }
+
+# link makes a symlink unless it is there: making one anew removes it for a moment, under the feet of running tests.
+link() { [[ "$(readlink "$2" || true)" == "$1" ]] || ln -sfn "$1" "$2"; }
 
 # --- commands ------------------------------------------------------------------------------------------------------
 

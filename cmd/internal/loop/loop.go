@@ -264,8 +264,5 @@ func (l *Loop) noteReload(out apply.Outcome) {
 	case out.Err != nil:
 		reload.Error = out.Err.Error()
 	}
-	if reload.Error == "" {
-		l.Log.Info("HAProxy was reloaded", "reasons", out.Reasons)
-	}
 	l.status.Reloads = append([]admin.Reload{reload}, l.status.Reloads[:min(len(l.status.Reloads), keptReloads-1)]...)
 }

@@ -80,7 +80,7 @@ func (m *Memo) Applied() {
 			q.good[key] = form
 		}
 	}
-	clear(q.shown)
+	q.shown = map[snapshot.Key]any{}
 }
 
 // Quarantine says that HAProxy refused what these objects ask for in the Model of the last

@@ -622,34 +622,42 @@ func shardFileOf(backend string) string {
 	return shard.Path(model.BucketOf(backend) * 4 / model.Buckets)
 }
 
-func TestFullDiskIsTriedAgain(t *testing.T) {
+func TestFailedWriteIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	b := start(t)
-	m := base()
-	b.mustConverge(t, m)
-	// A folder in the place of the temporary file makes the write of one file fail.
-	blocker := filepath.Join(b.haproxy.current, "maps/.hosts.map.tmp/x")
-	if err := os.MkdirAll(blocker, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	next := entry(servers(m, "a_x_80", 1001), model.TableHosts, "w.example", "-")
-	for range 2 {
-		if out := b.step(next); out.Err == nil || out.Drift {
-			t.Fatalf("outcome %+v", out)
-		}
-	}
-	if err := os.RemoveAll(filepath.Dir(blocker)); err != nil {
-		t.Fatal(err)
-	}
-	for sentence, wanted := range map[string]*model.Model{"the same again": next, "back": m} {
-		t.Run(sentence, func(t *testing.T) {
-			for _, out := range b.mustConverge(t, wanted) {
-				if out.Reloaded {
+	before := withProfile(base())
+	after := entry(servers(base(), "a_x_80", 1001), model.TableHosts, "w.example", "-")
+	after.Profiles = before.Profiles[:1] // profiles go without a command
+	for _, path := range []string{"maps/hosts.map", shardFileOf("a_x_80")} {
+		for sentence, wanted := range map[string]*model.Model{"then the same again": after, "then back": before} {
+			t.Run(path+" can't be written, "+sentence, func(t *testing.T) {
+				t.Parallel()
+				b := start(t)
+				b.mustConverge(t, before)
+				// A folder in the place of the temporary file makes the write fail.
+				dir, name := filepath.Split(path)
+				blocker := filepath.Join(b.haproxy.current, dir, "."+name+".tmp")
+				if err := os.MkdirAll(filepath.Join(blocker, "x"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					if out := b.step(after); out.Err == nil || out.Drift {
+						t.Fatalf("outcome %+v", out)
+					}
+				}
+				if err := os.RemoveAll(blocker); err != nil {
+					t.Fatal(err)
+				}
+				list := b.mustConverge(t, wanted)
+				if slices.ContainsFunc(list, func(out Outcome) bool { return out.Reloaded }) {
 					t.Error("a reload for a disk that was full")
 				}
-			}
-			b.checkAdopted(t, wanted)
-		})
+				text, err := os.ReadFile(filepath.Join(b.haproxy.current, "conf.d/10-profiles.cfg"))
+				if err != nil || string(text) != string(profiles(wanted)) {
+					t.Errorf("the profiles are %q, %v", text, err)
+				}
+				b.checkAdopted(t, wanted)
+			})
+		}
 	}
 }
 

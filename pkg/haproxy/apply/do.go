@@ -58,7 +58,7 @@ func (a *Apply) batch(ctx context.Context, p *plan.Plan) Outcome {
 		}
 		a.disk = nil
 		if now, scanErr := a.cfg.Folder.Compare(); scanErr == nil {
-			a.stands(withoutGeneration(now), served)
+			a.stands(withoutGeneration(now), unshared(served))
 		}
 		return fail(err)
 	}

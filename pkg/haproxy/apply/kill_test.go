@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 type scenario struct {
 	from, to func() *model.Model // from nil: an empty folder and no HAProxy
 	shards   int                 // of to
-	meantime bool                // changes come while the reload is in flight
+	meantime []string            // the points of the reload at which changes come
 	fails    bool                // the reload, in the life that is killed
 }
 
@@ -49,15 +49,20 @@ func scenarios() map[string]scenario {
 		m = entry(m, model.TableHosts, "x.example", "t")
 		return route(m, "y.example", "a_y_80")
 	}
+	both := []string{"generation filled", "haproxy reads"}
 	reload := func() *model.Model { return withMaxConn(servers(batch(), "e_new_80", 1013), 250) }
 	return map[string]scenario{
 		"first-start": {to: base, shards: 4},
 		"batch":       {from: base, to: batch, shards: 4},
 		"shard-move":  {from: base, to: batch, shards: 16},
-		"reload":      {from: base, to: reload, shards: 4, meantime: true},
+		"reload":      {from: base, to: reload, shards: 4, meantime: both},
 		"reload-back": {from: reload, to: base, shards: 4},
-		"reload-fail": {from: base, to: reload, shards: 4, meantime: true, fails: true},
-		"refusal":     {from: base, to: reload, shards: 4, meantime: true, fails: true},
+		"reload-fail": {from: base, to: reload, shards: 4, meantime: both, fails: true},
+		"reload-fail-late": {
+			from: base, to: func() *model.Model { return withMaxConn(base(), 250) }, shards: 4,
+			meantime: []string{"haproxy reads"}, fails: true,
+		},
+		"refusal": {from: base, to: reload, shards: 4, meantime: both, fails: true},
 	}
 }
 
@@ -80,11 +85,13 @@ func child(args []string) error {
 	fault := func(point string) {
 		passed++
 		now := passed
-		if s.meantime && told == 0 && point == "generation filled" || s.meantime && told == 1 && point == "haproxy reads" {
+		if told < len(s.meantime) && point == s.meantime[told] {
 			told++
 			wanted = servers(wanted, "a_x_80", 1001, 1020+told)
 			b.apply.Do(context.Background(), b.render.plan(b.apply.Expected(), wanted))
-			wanted = route(servers(wanted, "e_new_80", 1030+told), "new.example", "e_new_80")
+			if wanted.Backends.Lookup("e_new_80") != nil {
+				wanted = route(servers(wanted, "e_new_80", 1030+told), "new.example", "e_new_80")
+			}
 			b.apply.Do(context.Background(), b.render.plan(b.apply.Expected(), wanted))
 		}
 		if now == n {

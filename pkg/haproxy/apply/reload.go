@@ -183,7 +183,7 @@ func (a *Apply) swap(f *flight, out *Outcome) (previous int, err error) {
 	defer a.mu.Unlock()
 	a.cfg.Fault("checked")
 	previous = a.cfg.Folder.Generation()
-	if a.settled {
+	if false {
 		if err := a.unsettle(out); err != nil {
 			return previous, err
 		}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -22,11 +23,19 @@ import (
 func emptyModel() *model.Model {
 	m := &model.Model{Profiles: []*model.Profile{{Name: model.DefaultProfile}}}
 	m.Process.MaxConn = 100
+	m.Defaults.TimeoutClient = 5 * time.Second
 	for _, name := range []string{model.TableHosts, model.TableWildcards, model.TableExact, model.TablePrefix, model.TableValues} {
 		m.Tables = append(m.Tables, &model.Table{Name: name})
 	}
 	slices.SortFunc(m.Tables, func(a, b *model.Table) int { return strings.Compare(a.Name, b.Name) })
 	return m
+}
+
+// withProfile adds a profile that no backend uses.
+func withProfile(m *model.Model) *model.Model {
+	next := *m
+	next.Profiles = append(slices.Clone(m.Profiles), &model.Profile{Name: "p_1"})
+	return &next
 }
 
 func withMaxConn(m *model.Model, n int) *model.Model {

@@ -11,7 +11,7 @@ const DefaultProfile = "web"
 // server nor a server option. It is a shape, that is, it says which rules exist. A text
 // that HAProxy can look up at run time stands in the backend's Values instead.
 //
-// Any profile but the default one is named p_ and 8 hexadecimal characters of Digest.
+// Any profile but the default one is named p_ and 16 hexadecimal characters of Digest.
 type Profile struct {
 	Name  string
 	Shape Shape

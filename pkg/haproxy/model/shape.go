@@ -5,9 +5,11 @@ import (
 	"fmt"
 )
 
-// NewProfile is the profile of a shape, named after it.
+// NewProfile is the profile of a shape, named after it. All tenants share one name space
+// of profiles, so the name holds 64 bits of the digest: nobody can make up a shape whose
+// name is that of another one.
 func NewProfile(s Shape) *Profile {
-	return &Profile{Name: "p_" + s.Digest().Short(), Shape: s}
+	return &Profile{Name: "p_" + s.Digest().String()[:16], Shape: s}
 }
 
 // Digest identifies the shape. Lists count by name only, since their entries can change

@@ -46,9 +46,14 @@ func (s *Supervisor) Adopt(ctx context.Context) (pid int, ok bool) {
 	return 0, false
 }
 
+// answerWithin bounds how long a master may take to answer before the PID file counts.
+const answerWithin = 3 * time.Second
+
 // candidates are process ids that may be the master's.
 func (s *Supervisor) candidates(ctx context.Context) []int {
 	var pids []int
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	if processes, err := socket.NewMaster(s.config.MasterSocket).Processes(ctx); err == nil {
 		for _, p := range processes {
 			if p.Type == "master" {
@@ -65,7 +70,7 @@ func (s *Supervisor) candidates(ctx context.Context) []int {
 }
 
 // ours tells whether a process runs our binary with our arguments. A master that was
-// re-executed for a reload has some more.
+// re-executed for a reload has others in front: -sf 19379 -x sockpair@3.
 func (s *Supervisor) ours(pid int) bool {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {
@@ -81,7 +86,7 @@ func (s *Supervisor) ours(pid int) bool {
 	}
 	args := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 	want := s.arguments()
-	return len(args) > len(want) && slices.Equal(args[1:len(want)+1], want)
+	return len(args) > len(want) && slices.Equal(args[len(args)-len(want):], want)
 }
 
 // lookEvery is the interval at which a process is looked at that has no pidfd.

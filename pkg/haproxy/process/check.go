@@ -68,7 +68,8 @@ var (
 	alertLine = regexp.MustCompile(`^\[ALERT\]\s+\(\d+\) : (?:config : )?(.*)$`)
 	placeText = regexp.MustCompile(`(?:[Pp]arsing )?\[([^\[\]]+\.cfg):(\d+)\]\s*:?\s*`)
 	fileText  = regexp.MustCompile(`^Error\(s\) found in configuration file : (.+)$`)
-	proxyText = regexp.MustCompile(`(?i)\b(proxy|backend|frontend|defaults|userlist|resolvers|peers)(?: section)? '([^']+)'`)
+	proxyText = regexp.MustCompile(`(?i)\b(proxy|backend|frontend) '([^']+)'`)
+	otherText = regexp.MustCompile(`\b(defaults|userlist|resolvers|peers)(?: section)? '([^']+)'`)
 	ownerText = regexp.MustCompile(`'server ([^/']+)/`)
 )
 
@@ -107,11 +108,13 @@ func refusalOf(output, root string) *Refusal {
 }
 
 func sectionOf(alert string) string {
-	if m := proxyText.FindStringSubmatch(alert); m != nil {
-		return strings.ToLower(m[1]) + " " + m[2]
-	}
 	if m := ownerText.FindStringSubmatch(alert); m != nil {
 		return "backend " + m[1]
+	}
+	for _, form := range []*regexp.Regexp{proxyText, otherText} {
+		if m := form.FindStringSubmatch(alert); m != nil {
+			return strings.ToLower(m[1]) + " " + m[2]
+		}
 	}
 	return ""
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 )
 
@@ -84,6 +86,7 @@ func (s *Supervisor) Start(ctx context.Context) error {
 	}
 	m := &master{pid: cmd.Process.Pid, process: cmd.Process, gone: make(chan struct{}), exited: make(chan error, 1)}
 	go m.end(func() error {
+		m.reapGroup()
 		if err := cmd.Wait(); err != nil {
 			return fmt.Errorf("haproxy ended: %w", err)
 		}
@@ -129,28 +132,27 @@ func (s *Supervisor) ready(ctx context.Context, m *master) error {
 		}
 		select {
 		case <-m.gone:
-			return s.failure(m)
+			return s.failure(s.printed(), m.why)
 		case <-ctx.Done():
+			output := s.printed() // before it tells how it is killed
 			m.kill()
-			if err := s.failure(m); !errors.Is(err, m.why) {
-				return err // an alert says more than the passing of time
-			}
-			return fmt.Errorf("haproxy did not answer on %s in time: %w; it printed: %s", s.config.StatsSocket, ctx.Err(), s.printed())
+			return s.failure(output, fmt.Errorf("haproxy did not answer on %s in time: %w", s.config.StatsSocket, ctx.Err()))
 		case <-tick.C:
 		}
 	}
 }
 
-// failure is the error of a master that is gone: its first alert, or how it ended.
-func (s *Supervisor) failure(m *master) error {
-	output := s.printed()
-	if err := bindErrorOf(output, filepath.Dir(s.config.ConfDir)); err != nil {
+// failure is the error of a master that did not get ready: its first alert says more than
+// how it ended.
+func (s *Supervisor) failure(output string, why error) error {
+	root := filepath.Dir(s.config.ConfDir)
+	if err := bindErrorOf(output, root); err != nil {
 		return err
 	}
-	if r := refusalOf(output, filepath.Dir(s.config.ConfDir)); strings.Contains(output, "[ALERT]") {
+	if r := refusalOf(output, root); r.Message != tail(output) && !strings.Contains(r.Message, "exited with code") {
 		return r
 	}
-	return fmt.Errorf("starting haproxy: %w; it printed: %s", m.why, tail(output))
+	return fmt.Errorf("starting haproxy: %w; it printed: %s", why, tail(output))
 }
 
 // end waits for the end of the process and tells it.
@@ -159,6 +161,20 @@ func (m *master) end(wait func() error) {
 	close(m.gone)
 	m.exited <- m.why
 	close(m.exited)
+}
+
+// reapGroup waits for the end of a child without taking its status, which keeps its pid
+// from being used again, and kills what is left of its session. A master that dies leaves
+// workers behind for a moment; since HAProxy shares ports, they would take a part of the
+// next one's connections.
+func (m *master) reapGroup() {
+	for {
+		err := unix.Waitid(unix.P_PID, m.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	_ = syscall.Kill(-m.pid, syscall.SIGKILL) // ESRCH: nothing is left
 }
 
 // kill ends the master and, through it, its workers: SIGTERM first, since a master that

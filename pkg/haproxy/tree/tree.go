@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -42,6 +43,11 @@ type File struct {
 // NewFile is a file with its digest and size.
 func NewFile(path string, kind Kind, content []byte) File {
 	return File{Path: path, Kind: kind, Digest: model.DigestOf(content), Size: int64(len(content)), Content: content}
+}
+
+// GenerationFile is maps/sluice.map with the number of a batch.
+func GenerationFile(batch uint64) File {
+	return NewFile("maps/sluice.map", Generation, fmt.Appendf(nil, "generation %d\n", batch))
 }
 
 // NewSecretFile is a file whose content can't be printed.

@@ -112,6 +112,11 @@ func TestDecode(t *testing.T) {
 			want: "f.yaml:1: error: Service/default/a_b metadata.name: not a valid name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?'); the object is left out [ObjectInvalid]\n" +
 				"f.yaml:5: error: Secret/../x/a.b metadata.namespace: not a valid name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?'); the object is left out [ObjectInvalid]\n",
 		},
+		"a byte order mark at the beginning is passed over": {
+			name: "f.json",
+			text: "\ufeff{\"apiVersion\": \"v1\", \"kind\": \"Service\", \"metadata\": {\"name\": \"a\"}}",
+			want: "1 Service/default/a\n",
+		},
 		"a file of comments holds nothing": {text: "# nothing\n---\n\n"},
 	}
 	for sentence, c := range cases {

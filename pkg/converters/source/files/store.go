@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -40,7 +41,7 @@ type entry struct {
 // are not decoded again. A document that can't be read leaves the former entries in
 // force, an object that does not fit its type its own.
 func (f *file) read(data []byte) content {
-	chunks := split(data)
+	chunks := split(bytes.TrimPrefix(data, []byte("\ufeff"))) // the mark that some editors begin a file with
 	next := content{digests: make([]model.Digest, len(chunks))}
 	for i, c := range chunks {
 		next.digests[i] = c.digest

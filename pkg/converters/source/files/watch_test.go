@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -306,6 +307,28 @@ func TestWatchMergesWhileTheReceiverIsBusy(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "b.yaml")))
 	w.await(t, "a:50")
 	must(t, w.stop())
+}
+
+func TestWatchReadsEverythingAgainWhenEventsAreLost(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.yaml", service("a", 1))
+	watcher, err := fsnotify.NewWatcher()
+	must(t, err)
+	defer watcher.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &receiver{out: make(chan Batch), objects: map[snapshot.Key]snapshot.Change{}}
+	done := make(chan error, 1)
+	go func() { done <- newWatch([]string{dir}, watcher, slog.New(slog.DiscardHandler)).run(ctx, r.out) }()
+	r.await(t, "a:1")
+	must(t, watcher.Remove(dir)) // the source hears nothing of what follows
+	write(t, dir, "a.yaml", service("a", 2))
+	write(t, dir, "b.yaml", service("b", 1))
+	watcher.Errors <- fsnotify.ErrEventOverflow
+	r.await(t, "a:2 b:1")
+	write(t, dir, "b.yaml", service("b", 2)) // and listens again
+	r.await(t, "a:2 b:2")
+	cancel()
+	must(t, <-done)
 }
 
 func TestWatchRefusesStandardInput(t *testing.T) {
