@@ -110,6 +110,11 @@ func (st *standing) registry(templates model.Digest) (*shard.Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the configuration to compare with was not written by sluice: %w", err)
 	}
+	if !st.keys { // then the lines that name the certificates say which there are
+		for _, line := range served.CrtList {
+			served.Certificates = append(served.Certificates, &model.Certificate{Name: line.Certificate})
+		}
+	}
 	highest := 0
 	for path := range st.content {
 		name := strings.TrimSuffix(strings.TrimPrefix(path, "conf.d/50-backends-"), ".cfg")

@@ -58,10 +58,10 @@ var places = []place{
 	{"pkg/haproxy/plan", 9, true, "the one differ; the tree comes to it as a value"},
 	{"pkg/haproxy/socket", 10, false, "speaks to HAProxy"},
 	{"pkg/haproxy/files", 10, false, "writes the owned folder"},
-	{"pkg/haproxy/process", 10, false, "starts and watches HAProxy"},
-	{"pkg/haproxy/apply", 11, false, "carries out the steps of a plan"},
-	{"pkg/converters/status", 12, true, "(report, outcome) -> statuses; the end of the line"},
-	{"pkg/converters/status/writer", 13, false, "writes statuses to the cluster or to a file"},
+	{"pkg/haproxy/process", 11, false, "starts and watches HAProxy; finds it by its sockets"},
+	{"pkg/haproxy/apply", 12, false, "carries out the steps of a plan"},
+	{"pkg/converters/status", 13, true, "(report, outcome) -> statuses; the end of the line"},
+	{"pkg/converters/status/writer", 14, false, "writes statuses to the cluster or to a file"},
 }
 
 // ban forbids imports to packages. Both sides are patterns: a path, or a prefix that ends

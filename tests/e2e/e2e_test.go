@@ -21,10 +21,12 @@ func start(t *testing.T, binary string, manifests map[string]string, args ...str
 	return c
 }
 
-// answers waits until a request is answered with a status, by the pod of that name if
-// one is given.
-func answers(t *testing.T, c *harness.Controller, host, path string, status int, pod string) {
+// answers waits until a request for a host with a path is answered with a status, by the
+// pod of that name if one is given.
+func answers(t *testing.T, c *harness.Controller, url string, status int, pod string) {
 	t.Helper()
+	host, path, _ := strings.Cut(url, "/")
+	path = "/" + path
 	c.Eventually(fmt.Sprintf("http://%s%s answers %d %s", host, path, status, pod), func() error {
 		answer, err := c.Get(host, path)
 		if err != nil {
@@ -113,9 +115,9 @@ func TestThinLine(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
 		pod := harness.NewPod(t, "web-1")
 		c := start(t, binary, map[string]string{"a.yaml": harness.Class + harness.Service("web") + harness.Slice("web", pod) + harness.Ingress("web", "shop.example", "web")})
-		answers(t, c, "shop.example", "/x?y=1", 200, "web-1")
-		answers(t, c, "SHOP.example.:80", "/", 200, "web-1")
-		answers(t, c, "other.example", "/", 404, "")
+		answers(t, c, "shop.example/x?y=1", 200, "web-1")
+		answers(t, c, "SHOP.example.:80/", 200, "web-1")
+		answers(t, c, "other.example/", 404, "")
 		agree(t, c, "test_web_80")
 	})
 }
@@ -156,7 +158,7 @@ func TestRouting(t *testing.T) {
 		"a path that is spelled otherwise":                            {"a.example", "//f%6Fo/./x", "foo"},
 	}
 	for name, k := range cases {
-		t.Run(name, func(t *testing.T) { answers(t, c, k.host, k.path, 200, k.pod) })
+		t.Run(name, func(t *testing.T) { answers(t, c, k.host+k.path, 200, k.pod) })
 	}
 	t.Run("the pod sees the path as it was asked for", func(t *testing.T) {
 		answer, err := c.Get("a.example", "/foo/%7Ex//y/../z?q=%20")
@@ -176,7 +178,7 @@ func TestMissingServiceHeals(t *testing.T) {
 		pod := harness.NewPod(t, "late-1")
 		c := start(t, binary, map[string]string{"route.yaml": harness.Class + harness.Ingress("late", "late.example", "late")})
 		service, slice := harness.Service("late"), harness.Slice("late", pod)
-		answers(t, c, "late.example", "/", 503, "")
+		answers(t, c, "late.example/", 503, "")
 		if answer, err := c.Get("late.example", "/"); err != nil || answer.Headers.Get("Retry-After") == "" {
 			t.Errorf("503 without Retry-After: %v %v", answer.Headers, err)
 		}
@@ -187,17 +189,17 @@ func TestMissingServiceHeals(t *testing.T) {
 		reloads := c.Metric("sluice_reloads_total", "")
 		for _, order := range [][2][2]string{{{"s.yaml", service}, {"e.yaml", slice}}, {{"e.yaml", slice}, {"s.yaml", service}}} {
 			change(t, c, map[string]string{order[0][0]: order[0][1]})
-			answers(t, c, "late.example", "/", 503, "")
+			answers(t, c, "late.example/", 503, "")
 			change(t, c, map[string]string{order[1][0]: order[1][1]})
-			answers(t, c, "late.example", "/", 200, "late-1")
+			answers(t, c, "late.example/", 200, "late-1")
 			before := c.State().Wanted
 			c.Remove(order[0][0])
 			applied(t, c, before)
-			answers(t, c, "late.example", "/", 503, "")
+			answers(t, c, "late.example/", 503, "")
 			before = c.State().Wanted
 			c.Remove(order[1][0])
 			applied(t, c, before)
-			answers(t, c, "late.example", "/", 503, "")
+			answers(t, c, "late.example/", 503, "")
 		}
 		if got := c.Metric("sluice_conversions_total", `unit="ingress"`); got != ingresses {
 			t.Errorf("%v Ingresses were converted again", got-ingresses)

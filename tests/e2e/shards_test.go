@@ -237,7 +237,7 @@ func TestWritesAreThoseOfTheChange(t *testing.T) {
 	}
 
 	shards, maps = writes("shard"), writes("map")
-	change(t, c, map[string]string{"n.yaml": app("n", "1")})
+	change(t, c, map[string]string{"new.yaml": app("new", "1")})
 	if got := writes("shard") - shards; got != 1 {
 		t.Errorf("%v shard files for a new route, want 1", got)
 	}

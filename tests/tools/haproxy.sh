@@ -330,4 +330,5 @@ main() {
   esac
 }
 
-main "$@"
+# Other scripts here source this one for its functions.
+[[ ${BASH_SOURCE[0]} != "$0" ]] || main "$@"

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
@@ -66,11 +67,9 @@ func (m *Metrics) CommandSent(verb string, ok bool) {
 	m.commands.WithLabelValues(verb, result).Inc()
 }
 
-// Reloaded counts a reload once for each kind of reason: the words before the names.
-func (m *Metrics) Reloaded(kinds []string) {
-	for _, kind := range kinds {
-		m.reloads.WithLabelValues(kind).Inc()
-	}
+// Reloaded counts a reload, by the kind of its first reason.
+func (m *Metrics) Reloaded(reasons []string) {
+	m.reloads.WithLabelValues(plan.ReasonKind(reasons[0])).Inc()
 }
 
 // Applied observes how long an event took.

@@ -54,8 +54,9 @@ type Loop struct {
 	since    time.Time            // arrival of the oldest event that is not applied yet
 	failures int                  // in a row
 	retry    *time.Timer
-	wanted   uint64
-	reported bool // the findings in the status are those of the last event
+	wanted   uint64 // number of batches taken
+	covered  uint64 // of them, those that the last plan covers
+	reported bool   // the findings in the status are those of the last event
 	status   admin.Status
 }
 
@@ -141,6 +142,7 @@ func (l *Loop) take(batch files.Batch) {
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}
+	l.Log.Debug("batch", "changes", len(batch.Changes), "findings", len(batch.Findings))
 	for _, change := range batch.Changes {
 		if change.Key.Kind == snapshot.ConfigMap && l.synced {
 			l.rescan()
@@ -170,13 +172,16 @@ func (l *Loop) round(ctx context.Context) {
 	switch {
 	case err != nil:
 		l.fail(fmt.Errorf("the configuration can't be rendered: %w", err))
-	case p.Empty():
-		l.succeed(l.Apply.Expected())
 	case p.Reload != nil && l.flight != nil:
 		l.dirty = true
+	case p.Empty():
+		l.covered = l.wanted
+		l.succeed(l.Apply.Expected())
 	case p.Reload != nil:
+		l.covered = l.wanted
 		l.plan, l.flight = p, l.Apply.Reload(ctx, p)
 	default:
+		l.covered = l.wanted
 		l.finish(ctx, p, l.Apply.Do(ctx, p))
 	}
 }
@@ -245,7 +250,7 @@ func (l *Loop) succeed(reg *shard.Registry) {
 		l.Line.Applied()
 		l.reported = l.reported && l.status.Ready
 		l.status.Ready = true
-		l.status.Applied = l.wanted
+		l.status.Applied = l.covered
 	}
 	if !l.since.IsZero() && !l.dirty {
 		if l.Metrics != nil {

@@ -93,17 +93,31 @@ func words(f Fragment) []string {
 	return list
 }
 
-func TestConvert(t *testing.T) {
-	s := service("s")
-	resource := networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "b"}}
-	rules := func(rules ...networkingv1.IngressRule) networkingv1.IngressSpec {
-		return networkingv1.IngressSpec{Rules: rules}
+type convertCase struct {
+	spec        networkingv1.IngressSpec
+	annotations map[string]string
+	want        []string
+}
+
+func testConvert(t *testing.T, cases map[string]convertCase) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.spec.IngressClassName = new("sluice")
+			f, _ := convert(t, testClass, c.spec, c.annotations)
+			if diff := cmp.Diff(c.want, words(f)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
 	}
-	cases := map[string]struct {
-		spec        networkingv1.IngressSpec
-		annotations map[string]string
-		want        []string
-	}{
+}
+
+func rules(rules ...networkingv1.IngressRule) networkingv1.IngressSpec {
+	return networkingv1.IngressSpec{Rules: rules}
+}
+
+func TestPaths(t *testing.T) {
+	s := service("s")
+	testConvert(t, map[string]convertCase{
 		"an exact path is a key of its own": {
 			spec: rules(rule("h.example.com", "/foo/", "Exact", s)), want: []string{"exact h.example.com#/foo/ > s:80"},
 		},
@@ -126,6 +140,25 @@ func TestConvert(t *testing.T) {
 		"an empty path is the root": {
 			spec: rules(rule("h.example.com", "", "Prefix", s)), want: []string{"prefix h.example.com#/ > s:80"},
 		},
+		"a path that no request can have is refused, the others are served": {
+			spec: rules(rule("", "foo", "Prefix", s), rule("", "/a b", "Prefix", s), rule("", "/a#b", "Exact", s), rule("", "/a?b", "Exact", s), rule("", "/a\nb", "Exact", s), rule("", "/ok", "Exact", s)),
+			want: []string{"exact *#/ok > s:80", "PathInvalid spec.rules[0].http.paths[0].path", "PathInvalid spec.rules[1].http.paths[0].path", "PathInvalid spec.rules[2].http.paths[0].path", "PathInvalid spec.rules[3].http.paths[0].path", "PathInvalid spec.rules[4].http.paths[0].path"},
+		},
+		"app-root redirects the root of each host, before a path of the Ingress": {
+			spec: rules(rule("h.example.com", "/", "Exact", s), rule("h.example.com", "/a", "Exact", s), rule("i.example.com", "/", "Prefix", s)), annotations: map[string]string{prefix + "app-root": "/web"},
+			want: []string{"exact h.example.com#/ > redirect /web", "exact i.example.com#/ > redirect /web", "exact h.example.com#/ > s:80", "exact h.example.com#/a > s:80", "prefix i.example.com#/ > s:80"},
+		},
+		"a rewritten path is a part of what the backend is asked for": {
+			spec: rules(rule("h.example.com", "/foo/", "Prefix", s), rule("h.example.com", "/", "Prefix", s)), annotations: map[string]string{"haproxy-ingress.github.io/rewrite-target": "/"},
+			want: []string{"prefix h.example.com#/foo/ > s:80 strip /foo", "prefix h.example.com#/ > s:80 strip /"},
+		},
+	})
+}
+
+func TestHostsAndBackends(t *testing.T) {
+	s := service("s")
+	resource := networkingv1.IngressBackend{Resource: &corev1.TypedLocalObjectReference{Kind: "Bucket", Name: "b"}}
+	testConvert(t, map[string]convertCase{
 		"hosts are written in lower case, wildcards and missing hosts stand for themselves": {
 			spec: rules(rule("H.Example.COM", "/", "Prefix", s), rule("*.example.com", "/", "Prefix", s), rule("", "/", "Prefix", s)),
 			want: []string{"prefix h.example.com#/ > s:80", "prefix *.example.com#/ > s:80", "prefix *#/ > s:80"},
@@ -133,10 +166,6 @@ func TestConvert(t *testing.T) {
 		"a host that is no DNS name is refused": {
 			spec: rules(rule("a b", "/", "Prefix", s), rule("*", "/", "Prefix", s), rule("a.*.com", "/", "Prefix", s), rule("10.0.0.1", "/", "Prefix", s), rule("-a.com", "/", "Prefix", s), rule("a..com", "/", "Prefix", s)),
 			want: []string{"HostInvalid spec.rules[0].host", "HostInvalid spec.rules[1].host", "HostInvalid spec.rules[2].host", "HostInvalid spec.rules[3].host", "HostInvalid spec.rules[4].host", "HostInvalid spec.rules[5].host"},
-		},
-		"a path that no request can have is refused, the others are served": {
-			spec: rules(rule("", "foo", "Prefix", s), rule("", "/a b", "Prefix", s), rule("", "/a#b", "Exact", s), rule("", "/a?b", "Exact", s), rule("", "/a\nb", "Exact", s), rule("", "/ok", "Exact", s)),
-			want: []string{"exact *#/ok > s:80", "PathInvalid spec.rules[0].http.paths[0].path", "PathInvalid spec.rules[1].http.paths[0].path", "PathInvalid spec.rules[2].http.paths[0].path", "PathInvalid spec.rules[3].http.paths[0].path", "PathInvalid spec.rules[4].http.paths[0].path"},
 		},
 		"missing optional fields cost nothing else": {
 			spec: rules(networkingv1.IngressRule{Host: "h.example.com"}, rule("h.example.com", "/a", "Odd", s), rule("h.example.com", "/b", "Exact", networkingv1.IngressBackend{}),
@@ -158,14 +187,6 @@ func TestConvert(t *testing.T) {
 		"the default backend beside rules of which none is valid serves nothing": {
 			spec: networkingv1.IngressSpec{DefaultBackend: new(service("d")), Rules: []networkingv1.IngressRule{rule("a b", "/", "Prefix", s)}}, want: []string{"HostInvalid spec.rules[0].host"},
 		},
-		"app-root redirects the root of each host, before a path of the Ingress": {
-			spec: rules(rule("h.example.com", "/", "Exact", s), rule("h.example.com", "/a", "Exact", s), rule("i.example.com", "/", "Prefix", s)), annotations: map[string]string{prefix + "app-root": "/web"},
-			want: []string{"exact h.example.com#/ > redirect /web", "exact i.example.com#/ > redirect /web", "exact h.example.com#/ > s:80", "exact h.example.com#/a > s:80", "prefix i.example.com#/ > s:80"},
-		},
-		"a rewritten path is a part of what the backend is asked for": {
-			spec: rules(rule("h.example.com", "/foo/", "Prefix", s), rule("h.example.com", "/", "Prefix", s)), annotations: map[string]string{"haproxy-ingress.github.io/rewrite-target": "/"},
-			want: []string{"prefix h.example.com#/foo/ > s:80 strip /foo", "prefix h.example.com#/ > s:80 strip /"},
-		},
 		"TLS hosts are those of the entry or else those of the rules": {
 			spec: networkingv1.IngressSpec{
 				Rules: []networkingv1.IngressRule{rule("H.example.com", "/", "Prefix", s), rule("", "/", "Prefix", s)},
@@ -176,16 +197,7 @@ func TestConvert(t *testing.T) {
 		"a TLS entry that is for no host says so": {
 			spec: networkingv1.IngressSpec{DefaultBackend: &s, TLS: []networkingv1.IngressTLS{{SecretName: "t"}}}, want: []string{"prefix *# > s:80", "ObjectInvalid spec.tls[0]"},
 		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			c.spec.IngressClassName = new("sluice")
-			f, _ := convert(t, testClass, c.spec, c.annotations)
-			if diff := cmp.Diff(c.want, words(f)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestClass(t *testing.T) {

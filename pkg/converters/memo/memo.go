@@ -44,7 +44,6 @@ type Memo struct {
 
 	groups     map[string]*group // hosts of one certificate; "" is the default one
 	groupNames []string          // sorted
-	contested  map[*named]struct{}
 
 	work       work
 	quarantine quarantine
@@ -70,7 +69,6 @@ func New(o Options) *Memo {
 		below:        map[string]set[*host]{},
 		names:        map[string]*named{},
 		groups:       map[string]*group{},
-		contested:    map[*named]struct{}{},
 		pools:        newPools(),
 		quarantine:   newQuarantine(),
 		findings:     map[any][]report.Finding{},

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
 // named are the backend units whose backends have one name. More than one of them do the
-// same for different objects, for example for two Ingresses with equal annotations.
+// same for different objects, for example for two Ingresses with equal annotations: a name
+// says everything about a backend but its servers, which are those of the Service.
 type named struct {
 	units   []*backendUnit // sorted by key
 	current *model.Backend // in the Model; nil: none
@@ -89,11 +89,6 @@ func (m *Memo) settleNames() {
 		if n == nil {
 			continue
 		}
-		if n.contested() {
-			m.contested[n] = struct{}{}
-		} else {
-			delete(m.contested, n)
-		}
 		before, after := n.current, n.choose()
 		if after == nil {
 			delete(m.names, name)
@@ -139,27 +134,6 @@ func (m *Memo) editValues(name string, before, after *model.Backend) {
 			m.work.edit(tableValues, name+"/"+v.Slot, v.Text)
 		}
 	}
-}
-
-// contested tells whether the units of the name differ in what they want.
-func (n *named) contested() bool {
-	return slices.ContainsFunc(n.units, func(u *backendUnit) bool { return u.backend.Digest != n.units[0].backend.Digest })
-}
-
-// conflicts say whose wishes for the servers are not met. They are no part of a backend's
-// name, so units that differ in nothing else share one backend.
-func (n *named) conflicts() []report.Finding {
-	var findings []report.Finding
-	for _, unit := range n.units {
-		if unit.backend.Digest == n.units[0].backend.Digest {
-			continue
-		}
-		for _, asker := range unit.askers() {
-			findings = append(findings, report.New(report.OptionConflict, asker,
-				"another object asks for the same Service with other weights of servers or cookies and comes first; set these options on the Service"))
-		}
-	}
-	return findings
 }
 
 // askers are the served paths that ask for a unit, with the object and the field.

@@ -224,6 +224,44 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 	})
 }
 
+// TestQuarantineLeavesNothingBehind: whatever was refused, once it is gone from quarantine
+// the Model is that from scratch; meanwhile it is at least sound.
+func TestQuarantineLeavesNothingBehind(t *testing.T) {
+	pairs := newUniversePairs(t)
+	rapid.Check(t, func(t *rapid.T) {
+		u := &universe{t: t, pairs: pairs}
+		w := &world{options: options(), snapshot: snapshot.New(), now: start}
+		w.memo = New(w.options)
+		touched := w.snapshot.Apply([]snapshot.Change{{Key: snapshot.Key{Kind: snapshot.IngressClass, Name: "sluice"}, Object: class("sluice", controller)}})
+		for range rapid.IntRange(1, 15).Draw(t, "steps") {
+			w.model = w.memo.Update(w.snapshot, append(touched, w.snapshot.Apply(u.batch(w.snapshot))...), w.now)
+			touched = nil
+			if u.chance("applied", 2) {
+				w.memo.Applied()
+			}
+			if broken := inconsistency(w.model); broken != "" {
+				t.Fatal(broken)
+			}
+			if all := everything(w.snapshot); u.chance("refused", 2) && len(all) > 0 {
+				var origins []model.Origin
+				for range rapid.IntRange(1, 3).Draw(t, "origins") {
+					origins = append(origins, rapid.SampledFrom(all).Draw(t, "origin").Origin())
+				}
+				w.memo.Quarantine(origins, "bad word")
+			}
+		}
+		for _, origin := range w.memo.Quarantined() {
+			key := snapshot.Key{Kind: snapshot.Kind(origin.Kind), Namespace: origin.Namespace, Name: origin.Name}
+			touched = append(touched, w.snapshot.Apply([]snapshot.Change{{Key: key}})...)
+		}
+		w.model = w.memo.Update(w.snapshot, touched, w.now)
+		fresh, findings := w.scratch()
+		if diff := same(fresh, w.model) + cmp.Diff(findings, w.memo.Report(), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("something stays (-scratch +incremental):\n%s", diff)
+		}
+	})
+}
+
 // inconsistency says what in a model refers to something that is not in it, or is not
 // referred to by anything.
 func inconsistency(m *model.Model) string {

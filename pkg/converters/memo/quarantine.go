@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
@@ -45,6 +46,17 @@ type refusal struct {
 	form    any // what was refused
 	strikes int // how often, in whatever form
 	why     string
+	spared  []spared // objects that may be to blame instead, see suspects
+}
+
+// spared is an object in the form that may be to blame.
+type spared struct {
+	key  snapshot.Key
+	form any
+}
+
+func (r refusal) spares(key snapshot.Key) int {
+	return slices.IndexFunc(r.spared, func(s spared) bool { return s.key == key })
 }
 
 func newQuarantine() quarantine {
@@ -83,24 +95,72 @@ func (m *Memo) Applied() {
 	q.shown = map[snapshot.Key]any{}
 }
 
-// Quarantine says that HAProxy refused what these objects ask for in the Model of the last
-// Update, and why. The next Update does without. Origins without an object are ignored.
+// Quarantine says that HAProxy refused what these objects ask for together in the Model of
+// the last Update, and why. The next Update does without the one that is to blame. Origins
+// without an object are ignored.
 func (m *Memo) Quarantine(origins []model.Origin, why string) {
 	q := &m.quarantine
-	for _, origin := range origins {
-		key := snapshot.Key{Kind: snapshot.Kind(origin.Kind), Namespace: origin.Namespace, Name: origin.Name}
-		form := m.current(key)
-		if form == nil {
-			continue
-		}
+	suspects, others := m.suspects(origins)
+	for _, key := range suspects {
 		r := q.refused[key]
-		r.form, r.why = form, why
+		r.form, r.why, r.spared = m.current(key), why, others
 		r.strikes++
+		q.release(key)
 		q.refused[key] = r
-		q.pending = append(q.pending, key)
+		q.pend(key, r.form)
 	}
 	q.derive()
 	m.reported = nil
+}
+
+// suspects are the objects to blame: those that changed since the last applied Model, if
+// any did; and Ingresses rather than what they share with others. The latter are spared: if
+// one of them is refused later on, or changes, the Ingresses get another chance.
+func (m *Memo) suspects(origins []model.Origin) (suspects []snapshot.Key, others []spared) {
+	var known, changed []snapshot.Key
+	for _, origin := range origins {
+		key := snapshot.Key{Kind: snapshot.Kind(origin.Kind), Namespace: origin.Namespace, Name: origin.Name}
+		form := m.current(key)
+		if form == nil || slices.Contains(known, key) {
+			continue
+		}
+		known = append(known, key)
+		if m.quarantine.good[key] != form {
+			changed = append(changed, key)
+		}
+	}
+	if len(changed) > 0 {
+		known = changed
+	}
+	for _, key := range known {
+		if key.Kind == snapshot.Ingress {
+			suspects = append(suspects, key)
+		} else {
+			others = append(others, spared{key, m.current(key)})
+		}
+	}
+	if len(suspects) == 0 {
+		return known, nil
+	}
+	return suspects, others
+}
+
+// release lets go what was refused in the place of an object that was spared, and the object.
+func (q *quarantine) release(key snapshot.Key) {
+	for other, r := range q.refused {
+		if other == key || r.spares(key) >= 0 {
+			delete(q.refused, other)
+			q.pend(other, r.form)
+		}
+	}
+}
+
+// pend has what depends on an object run by the next Update.
+func (q *quarantine) pend(key snapshot.Key, form any) {
+	q.pending = append(q.pending, key)
+	if slice, ok := form.(*discoveryv1.EndpointSlice); ok {
+		q.pending = append(q.pending, snapshot.Key{Kind: snapshot.Endpoints, Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]})
+	}
 }
 
 // Quarantined are the objects in quarantine, sorted.
@@ -139,9 +199,13 @@ func (m *Memo) show(key snapshot.Key) {
 	if isKept {
 		q.shown[key] = form
 	}
-	if r, refused := q.refused[key]; refused && !sameForm(r.form, form) {
-		delete(q.refused, key)
-		q.derive()
+	for refused, r := range q.refused {
+		i := r.spares(key)
+		if refused == key && !sameForm(r.form, form) || i >= 0 && !sameForm(r.spared[i].form, form) {
+			q.release(key)
+			q.derive()
+			return
+		}
 	}
 }
 

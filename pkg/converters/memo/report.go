@@ -24,9 +24,6 @@ func (m *Memo) Report() []report.Finding {
 			findings = append(findings, list...)
 		}
 	}
-	for n := range m.contested {
-		findings = append(findings, n.conflicts()...)
-	}
 	for i := range findings {
 		m.locate(&findings[i])
 	}

@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -12,7 +11,7 @@ import (
 )
 
 // denied is the status of a path whose protection can't be honoured.
-const denied = http.StatusServiceUnavailable
+const denied = 503
 
 // behaviour is what a set of options makes of a backend, whatever its servers are.
 type behaviour struct {

@@ -183,7 +183,7 @@ func (a *Apply) swap(f *flight, out *Outcome) (previous int, err error) {
 	defer a.mu.Unlock()
 	a.cfg.Fault("checked")
 	previous = a.cfg.Folder.Generation()
-	if false {
+	if a.settled {
 		if err := a.unsettle(out); err != nil {
 			return previous, err
 		}
@@ -342,6 +342,9 @@ func (a *Apply) firstFailed(f *flight) {
 	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
 }
 
+// wasGone is the reason of a start that no plan asked for.
+const wasGone = "HAProxy was gone"
+
 // Restart starts HAProxy again on the current generation, at once, after its master has
 // died. While a reload is in flight that one starts it.
 func (a *Apply) Restart(ctx context.Context) Outcome {
@@ -359,7 +362,7 @@ func (a *Apply) Restart(ctx context.Context) Outcome {
 	if err := a.startCurrent(ctx); err != nil {
 		return Outcome{Registry: a.reg, Drift: true, Err: err}
 	}
-	return Outcome{Registry: a.reg, Reloaded: true, Drift: a.reg.Served == nil, Reasons: []string{"HAProxy was gone"}}
+	return Outcome{Registry: a.reg, Reloaded: true, Drift: a.reg.Served == nil, Reasons: []string{wasGone}}
 }
 
 // startCurrent starts HAProxy on the current generation: then it serves what the files
@@ -373,7 +376,7 @@ func (a *Apply) startCurrent(ctx context.Context) error {
 	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = unshared(a.disk) })
 	a.cfg.Log.Warn("HAProxy was started on the generation that stands", "generation", a.cfg.Folder.Generation(), "worker", pid)
 	if a.cfg.Metrics.Reloaded != nil {
-		a.cfg.Metrics.Reloaded([]string{"HAProxy was gone"})
+		a.cfg.Metrics.Reloaded([]string{wasGone})
 	}
 	a.save()
 	return nil

@@ -118,7 +118,7 @@ func (in Input) planCertificates() (load, unload []RuntimeCommand, reasons []str
 		return nil, nil, nil
 	}
 	if len(served.CrtList) > 0 && len(in.Model.CrtList) > 0 && lineKey(served.CrtList[0]) != lineKey(in.Model.CrtList[0]) {
-		reasons = append(reasons, "the controller's own certificate changed: it can't be unloaded at run time")
+		reasons = append(reasons, "default certificate: it stands in the first line, which can't be changed at run time")
 	}
 	before, after := certificates(served), certificates(in.Model)
 	for _, c := range in.Model.Certificates {

@@ -31,7 +31,7 @@ func Make(in Input) *Plan {
 	commands, reasons := in.planWorker(p)
 	switch {
 	case in.Old.Served == nil:
-		p.Reload = &Reload{[]string{"no worker serves the current generation"}}
+		p.Reload = &Reload{[]string{"no worker: it is not known to serve the current generation"}}
 	case len(reasons) > 0:
 		p.Reload = &Reload{reasons}
 		p.Commands = early(commands)

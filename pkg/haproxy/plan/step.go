@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"strings"
+
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
@@ -29,8 +31,15 @@ type RuntimeCommand struct {
 	Reason  string
 }
 
-// Reload asks for one validated reload. It is the last step.
+// Reload asks for one validated reload. It is the last step. A reason is a kind of reason,
+// a colon and what it is in particular.
 type Reload struct{ Reasons []string }
+
+// ReasonKind is the kind of a reason of a reload: few words, without names, for a metric.
+func ReasonKind(reason string) string {
+	kind, _, _ := strings.Cut(reason, ":")
+	return kind
+}
 
 // Why is the reason of the step in words; so for the other kinds.
 func (s WriteFile) Why() string { return s.Reason }

@@ -36,11 +36,11 @@ func (in Input) reasonsOfFiles(p *Plan) []string {
 	for _, w := range p.Writes {
 		switch w.File.Kind {
 		case tree.Global, tree.Userlists, tree.Frontends, tree.Lua, tree.Page:
-			reasons = append(reasons, fmt.Sprintf("%s: %s", w.File.Path, w.Reason))
+			reasons = append(reasons, fmt.Sprintf("settings changed: %s", w.File.Path))
 		}
 	}
 	if in.Old.Header.Templates != in.Layout.Header.Templates {
-		reasons = append(reasons, "the templates changed")
+		reasons = append(reasons, "templates changed: every file is rendered anew")
 	}
 	return reasons
 }
@@ -54,7 +54,7 @@ func (in Input) reasonsOfProfiles(p *Plan) []string {
 	served := in.Old.Served
 	recovered := served.Defaults == (model.Defaults{}) // then names are all that is known
 	if !recovered && served.Defaults != in.Model.Defaults {
-		return []string{"the timeouts of the base sections changed"}
+		return []string{"settings changed: the timeouts of the base sections"}
 	}
 	known := make(map[string]*model.Profile, len(served.Profiles))
 	for _, profile := range served.Profiles {
@@ -65,13 +65,13 @@ func (in Input) reasonsOfProfiles(p *Plan) []string {
 		old, ok := known[profile.Name]
 		switch {
 		case !ok:
-			reasons = append(reasons, fmt.Sprintf("profile %s is new", profile.Name))
+			reasons = append(reasons, "new profile: "+profile.Name)
 		case !recovered && old != profile && old.Shape.Digest() != profile.Shape.Digest():
-			reasons = append(reasons, fmt.Sprintf("profile %s changed", profile.Name))
+			reasons = append(reasons, "changed profile: "+profile.Name)
 		}
 	}
 	if recovered && len(reasons) == 0 {
-		reasons = append(reasons, "conf.d/10-profiles.cfg: content differs")
+		reasons = append(reasons, "changed profile: conf.d/10-profiles.cfg differs")
 	}
 	return reasons
 }
@@ -147,7 +147,7 @@ func planServers(old, wanted *model.Backend) (commands []RuntimeCommand, reasons
 		case !ok:
 			add = append(add, RuntimeCommand{AddServer{wanted.Name, server, wanted.Options}, "new endpoint"})
 		case before.Cookie != server.Cookie:
-			reasons = append(reasons, fmt.Sprintf("backend %s: the cookie of server %s changed", wanted.Name, name))
+			reasons = append(reasons, fmt.Sprintf("changed cookie: server %s of backend %s", name, wanted.Name))
 		default:
 			if command, changed := setServer(wanted.Name, before, &server); changed {
 				set = append(set, RuntimeCommand{command, "endpoint is " + server.State.String()})
@@ -161,7 +161,7 @@ func planServers(old, wanted *model.Backend) (commands []RuntimeCommand, reasons
 	}
 	commands = slices.Concat(add, set, del)
 	if len(commands) > 0 && wanted.Static != "" {
-		return nil, append(reasons, fmt.Sprintf("backend %s can't change at run time: %s", wanted.Name, wanted.Static))
+		return nil, append(reasons, fmt.Sprintf("static backend: %s: %s", wanted.Name, wanted.Static))
 	}
 	return commands, reasons
 }

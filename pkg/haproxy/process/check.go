@@ -39,7 +39,7 @@ func Check(ctx context.Context, binary, confDir string) error {
 	if err != nil {
 		return fmt.Errorf("checking a configuration: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, binary, "-c", "-f", confDir)
+	cmd := exec.CommandContext(ctx, located(binary), "-c", "-f", confDir)
 	cmd.Dir = "/" // paths are relative to the generation, never to a working directory
 	cmd.Env = environment()
 	cmd.WaitDelay = time.Second
@@ -54,6 +54,20 @@ func Check(ctx context.Context, binary, confDir string) error {
 		return refusalOf(string(output), filepath.Dir(confDir))
 	}
 	return fmt.Errorf("running %s -c -f %s: %w; it printed: %s", binary, confDir, err, tail(string(output)))
+}
+
+// located is the absolute path of a binary, since it is run in another folder than ours;
+// one that is not found stays as it is, and running it tells so.
+func located(binary string) string {
+	path, err := exec.LookPath(binary)
+	if err != nil {
+		return binary
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return binary
+	}
+	return abs
 }
 
 // Forms of an alert, tried on 3.2.26 and 3.4.7:

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 )
 
-// Config says which HAProxy a Supervisor cares for. All paths are absolute.
+// Config says which HAProxy a Supervisor cares for.
 type Config struct {
 	Binary       string    // path of haproxy
 	ConfDir      string    // conf.d of the current generation: <config>/current/conf.d
@@ -52,6 +52,13 @@ type master struct {
 
 // New is a Supervisor that watches nothing yet.
 func New(c Config) *Supervisor {
+	// HAProxy runs in "/", whatever folder the controller was started in.
+	for _, path := range []*string{&c.ConfDir, &c.MasterSocket, &c.StatsSocket, &c.PIDFile, &c.RunDir} {
+		if abs, err := filepath.Abs(*path); err == nil { // else the path stays and Start tells
+			*path = abs
+		}
+	}
+	c.Binary = located(c.Binary)
 	if c.Stdout == nil {
 		c.Stdout = os.Stdout
 	}

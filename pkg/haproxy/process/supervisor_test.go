@@ -268,9 +268,7 @@ func TestStartFails(t *testing.T) {
 				if s.PID() != 0 {
 					t.Errorf("process %d", s.PID())
 				}
-				if left := leftovers(t, dir); len(left) > 0 {
-					t.Errorf("processes %v are left", left)
-				}
+				eventually(t, "no process is left", func() bool { return len(leftovers(t, dir)) == 0 })
 			})
 		}
 	})

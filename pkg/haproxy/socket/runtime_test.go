@@ -130,15 +130,34 @@ func TestLinesStayBelowTheBufferSize(t *testing.T) {
 	}
 }
 
-func TestCommandText(t *testing.T) {
-	text := func(s string) *string { return &s }
+// textCase is a command, what HAProxy answers to which line (to others: nothing), and
+// what must be sent.
+type textCase struct {
+	command plan.Command
+	answers map[string]string
+	want    []command
+}
+
+func testText(t *testing.T, cases map[string]textCase) {
+	t.Helper()
+	for sentence, c := range cases {
+		t.Run(sentence, func(t *testing.T) {
+			f := newFake(t, func(got command) (string, error) { return c.answers[got.line], nil })
+			results, err := NewRuntime(f.path, Options{}).Run(deadline(t, 5*time.Second), []plan.Command{c.command})
+			if err != nil || results[0].Err != nil {
+				t.Errorf("errors %v, %v", err, results[0].Err)
+			}
+			if diff := cmp.Diff(c.want, f.commands(), cmp.AllowUnexported(command{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestServerText(t *testing.T) {
 	server := model.Server{Addr: netip.MustParseAddrPort("[fd00::1]:80"), Weight: 3, State: model.Drain}
 	zero, maint := 0, model.Maint
-	cases := map[string]struct {
-		command plan.Command
-		answers map[string]string
-		want    []command
-	}{
+	testText(t, map[string]textCase{
 		"a draining server with a check is added ready, with weight 0": {
 			command: plan.AddServer{Backend: "b", Server: server, Options: model.ServerOptions{Check: model.Check{On: true}}},
 			answers: map[string]string{"add server b/fd00::1:80 [fd00::1]:80 weight 0 check": "[6]: New server registered."},
@@ -166,6 +185,12 @@ func TestCommandText(t *testing.T) {
 			answers: map[string]string{"del server b/s": "[6]: Server deleted."},
 			want:    []command{{line: "set server b/s state maint"}, {line: "del server b/s"}},
 		},
+	})
+}
+
+func TestPatternText(t *testing.T) {
+	text := func(s string) *string { return &s }
+	testText(t, map[string]textCase{
 		"a map entry is set, and added only where there is none; blanks are escaped": {
 			command: plan.EditMap{Map: "values", Edits: []model.Edit{
 				{Key: "b/redirect", Value: text(`a b\c <<`)}, {Key: "b/new", Value: text("v")}, {Key: "b/gone"}, {Key: "b/twice"}, {Key: "b/twice", Value: text("2")},
@@ -215,19 +240,7 @@ func TestCommandText(t *testing.T) {
 			answers: map[string]string{"show ssl crt-list -n crt-lists/https.list": "# crt-lists/https.list\ncerts/d.pem:1\ncerts/c.pem:2 z.example"},
 			want:    []command{{line: "show ssl crt-list -n crt-lists/https.list"}},
 		},
-	}
-	for sentence, c := range cases {
-		t.Run(sentence, func(t *testing.T) {
-			f := newFake(t, func(got command) (string, error) { return c.answers[got.line], nil })
-			results, err := NewRuntime(f.path, Options{}).Run(deadline(t, 5*time.Second), []plan.Command{c.command})
-			if err != nil || results[0].Err != nil {
-				t.Errorf("errors %v, %v", err, results[0].Err)
-			}
-			if diff := cmp.Diff(c.want, f.commands(), cmp.AllowUnexported(command{})); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	})
 }
 
 func TestInvalidCommandsAreNotSent(t *testing.T) {

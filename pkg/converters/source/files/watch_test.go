@@ -108,9 +108,26 @@ func replace(t rapid.TB, dir, name, text string) {
 	must(t, os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, name)))
 }
 
-func TestWatch(t *testing.T) {
+// watched runs cases on a source that watches a folder with one Service in it.
+func watched(t *testing.T, cases map[string]func(t *testing.T, dir string, r *receiver)) {
+	t.Helper()
+	for sentence, do := range cases {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "above", "src")
+			must(t, os.MkdirAll(dir, 0o755))
+			write(t, dir, "a.yaml", service("a", 1))
+			r := listen(t, dir)
+			r.await(t, "a:1")
+			do(t, dir, r)
+			must(t, r.stop())
+		})
+	}
+}
+
+func TestWatchFiles(t *testing.T) {
 	one := service("a", 1)
-	cases := map[string]func(t *testing.T, dir string, r *receiver){
+	watched(t, map[string]func(t *testing.T, dir string, r *receiver){
 		"a file is written in place": func(t *testing.T, dir string, r *receiver) {
 			write(t, dir, "a.yaml", service("a", 2))
 			r.await(t, "a:2")
@@ -167,6 +184,11 @@ func TestWatch(t *testing.T) {
 			write(t, dir, "a.yaml", service("a", 3))
 			r.await(t, "a:3 ObjectInvalid@b.yaml:2")
 		},
+	})
+}
+
+func TestWatchFolders(t *testing.T) {
+	watched(t, map[string]func(t *testing.T, dir string, r *receiver){
 		"sub-folders are created, filled, moved and deleted": func(t *testing.T, dir string, r *receiver) {
 			must(t, os.MkdirAll(filepath.Join(dir, "x/y"), 0o755))
 			write(t, dir, "x/y/b.yaml", service("b", 1))
@@ -229,19 +251,7 @@ func TestWatch(t *testing.T) {
 			write(t, other, "x/c.yaml", service("c", 1))
 			r.await(t, "a:1 b:1 c:1")
 		},
-	}
-	for sentence, do := range cases {
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "above", "src")
-			must(t, os.MkdirAll(dir, 0o755))
-			write(t, dir, "a.yaml", one)
-			r := listen(t, dir)
-			r.await(t, "a:1")
-			do(t, dir, r)
-			must(t, r.stop())
-		})
-	}
+	})
 }
 
 func TestWatchMountedConfigMap(t *testing.T) {

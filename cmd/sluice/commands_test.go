@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/tests/harness"
+)
+
+const good = harness.Class + `---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: test}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: test, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [10.0.0.1]}]
+`
+
+// called is what a command line gave.
+type called struct {
+	code     int
+	out, err string
+}
+
+func call(t *testing.T, stdin string, args ...string) called {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := execute(context.Background(), args, streams{strings.NewReader(stdin), &out, &errs})
+	return called{code, out.String(), errs.String()}
+}
+
+func (c called) expect(t *testing.T, code int, out, err string) {
+	t.Helper()
+	if c.code != code || !strings.Contains(c.out, out) || !strings.Contains(c.err, err) {
+		t.Errorf("exit code %d, want %d; output lacks %q or errors lack %q\nstdout: %s\nstderr: %s", c.code, code, out, err, c.out, c.err)
+	}
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWrongCalls(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		want string
+	}{
+		"render without a folder":            {[]string{"render", "-"}, "--out is missing"},
+		"render without a source":            {[]string{"render"}, "requires at least 1 arg"},
+		"a source that does not exist":       {[]string{"check", "/no/such/folder"}, "no such file or folder"},
+		"diff without the other side":        {[]string{"diff", "-"}, "either --against DIR or --running URL"},
+		"diff against a folder of something": {[]string{"diff", "-", "--against", "/proc"}, "neither current/ nor conf.d/"},
+		"diff with nobody there":             {[]string{"diff", "-", "--running", "http://127.0.0.1:1"}, "no sluice answers there"},
+		"run without a source":               {[]string{"run"}, "--source is missing"},
+		"run without HAProxy":                {[]string{"run", "--source", "/tmp", "--haproxy", "/no/haproxy"}, "install HAProxy 3.2 or later"},
+		"a flag that does not exist":         {[]string{"render", "--frobnicate"}, "unknown flag"},
+		"a bad value of a flag":              {[]string{"check", "-", "--backend-shards", "5000"}, "from 1 to 1024"},
+		"a folder of templates without them": {[]string{"check", "-", "--templates", "/proc"}, "global.tmpl"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { call(t, good, c.args...).expect(t, 2, "", c.want) })
+	}
+}
+
+func TestVersion(t *testing.T) {
+	call(t, "", "version").expect(t, 0, "sluice ", "")
+}
+
+func TestRender(t *testing.T) {
+	manifests := good + harness.Ingress("web", "a.example", "web")
+	call(t, manifests, "render", "-", "--out", "-").expect(t, 0, "backend test_web_80 from web\n    server 10.0.0.1:8080", "")
+
+	folder := filepath.Join(t.TempDir(), "tree")
+	call(t, manifests, "render", "-", "--out", folder).expect(t, 0, "", "")
+	if _, err := os.Stat(filepath.Join(folder, "certs")); err == nil {
+		t.Error("private keys were written without --with-keys")
+	}
+	call(t, good, "render", "-", "--out", folder).expect(t, 0, "", "")
+	if names, _ := filepath.Glob(filepath.Join(folder, "conf.d", "50-*")); len(names) != 0 {
+		t.Errorf("an earlier rendering is left over: %v", names)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(t, good, "render", "-", "--out", folder).expect(t, 2, "", "mine.txt")
+}
+
+func TestCheck(t *testing.T) {
+	manifests := good + harness.Ingress("web", "a.example", "web")
+	call(t, manifests, "check", "-").expect(t, 0, "no complaints", "")
+	bad := write(t, "bad.yaml", manifests+harness.Ingress("late", "b.example", "missing", "timeout-servr", "5s"))
+	got := call(t, "", "check", bad)
+	got.expect(t, 1, "", "bad.yaml:")
+	got.expect(t, 1, "", "[ServiceMissing]")
+	got.expect(t, 1, "", "timeout-server")
+	call(t, "", "check", "-o", "json", bad).expect(t, 1, `"code": "OptionUnknown"`, "")
+	for _, version := range harness.Versions {
+		call(t, manifests, "check", "-", "--haproxy", harness.Binary(t, version)).expect(t, 0, "no complaints", "")
+	}
+}
+
+func TestDiff(t *testing.T) {
+	tree := filepath.Join(t.TempDir(), "tree")
+	manifests := good + harness.Ingress("web", "a.example", "web")
+	call(t, manifests, "render", "-", "--out", tree).expect(t, 0, "", "")
+	call(t, manifests, "diff", "-", "--against", tree).expect(t, 0, "", "")
+
+	got := call(t, strings.Replace(manifests, "[10.0.0.1]}", "[10.0.0.1]}, {addresses: [10.0.0.2]}", 1), "diff", "-", "--against", tree)
+	got.expect(t, 1, "+    server 10.0.0.2:8080", "")
+	got.expect(t, 1, "runtime: add server test_web_80/10.0.0.2:8080: new endpoint", "")
+	got.expect(t, 1, "no reload", "")
+
+	got = call(t, good, "diff", "-", "--against", tree)
+	got.expect(t, 1, "-backend test_web_80", "")
+	got.expect(t, 1, "remove conf.d/50-backends-000.cfg: the last backend of the shard is gone", "")
+	got.expect(t, 1, "reload: backend gone: test_web_80", "")
+}

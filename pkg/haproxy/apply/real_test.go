@@ -1,0 +1,372 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+)
+
+// real is a folder with a real HAProxy and an Apply on them.
+type real struct {
+	dir, binary string
+	render      renderer
+	folder      *files.Folder
+	supervisor  *process.Supervisor
+	runtime     *socket.Runtime
+	apply       *Apply
+	reloads     int
+}
+
+// binaries are the HAProxy versions that the tests run on.
+func binaries() map[string]string {
+	_, file, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
+	list := map[string]string{}
+	for _, v := range []string{"3.2", "3.4"} {
+		list[v] = os.Getenv("SLUICE_HAPROXY_" + strings.ReplaceAll(v, ".", ""))
+		if list[v] == "" {
+			list[v] = filepath.Join(root, ".tools", "bin", "haproxy-"+v)
+		}
+	}
+	return list
+}
+
+func newReal(dir, binary string) *real {
+	return &real{dir: dir, binary: binary, render: renderer{runDir: dir, shards: 4}}
+}
+
+// open begins a new life of the controller.
+func (r *real) open(fault func(string)) (err error) {
+	if r.folder, err = files.Open(filepath.Join(r.dir, "config"), filepath.Join(r.dir, "state")); err != nil {
+		return err
+	}
+	r.supervisor = process.New(process.Config{
+		Binary: r.binary, ConfDir: filepath.Join(r.folder.Current(), "conf.d"), RunDir: r.dir,
+		MasterSocket: filepath.Join(r.dir, "master.sock"), StatsSocket: filepath.Join(r.dir, "haproxy.sock"),
+		PIDFile: filepath.Join(r.dir, "pid"), Stdout: nullFile(), Stderr: io.Discard,
+	})
+	r.runtime = socket.NewRuntime(filepath.Join(r.dir, "haproxy.sock"), socket.Options{Worker: func() int { return r.apply.WorkerPID() }})
+	r.apply = New(Config{
+		Folder: r.folder, Worker: r.runtime, Master: socket.NewMaster(filepath.Join(r.dir, "master.sock")), Supervisor: r.supervisor,
+		Check:   func(ctx context.Context, dir string) error { return process.Check(ctx, r.binary, dir) },
+		Fault:   fault,
+		Metrics: Metrics{Reloaded: func([]string) { r.reloads++ }},
+	})
+	_, err = r.apply.Open(context.Background())
+	return err
+}
+
+func nullFile() *os.File {
+	file, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		panic(err)
+	}
+	return file
+}
+
+func (r *real) converge(m *model.Model) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for range 5 {
+		p := r.render.plan(r.apply.Expected(), m)
+		var out Outcome
+		switch {
+		case p.Empty():
+			return nil
+		case p.Reload != nil:
+			out = <-r.apply.Reload(ctx, p)
+		default:
+			out = r.apply.Do(ctx, p)
+		}
+		if out.Err != nil {
+			return out.Err
+		}
+		if out.Refusal != nil {
+			return out.Refusal
+		}
+	}
+	return errors.New("no end of plans")
+}
+
+// stop ends HAProxy, which outlives controllers.
+func (r *real) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, found := r.supervisor.Adopt(context.Background()); found {
+		_ = r.supervisor.Stop(ctx)
+	}
+}
+
+// check asks the worker for all that it serves and compares it with what is wanted.
+func (r *real) check(t *testing.T, m *model.Model) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	want := r.render.stateOf(m)
+	got := state{Global: want.Global, Backends: map[string]map[string]string{}, Maps: map[string]map[string]string{}}
+	names, err := r.runtime.Backends(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.Contains(name, "_") {
+			continue // the frontends and HAProxy's own
+		}
+		got.Backends[name] = map[string]string{}
+		list, err := r.runtime.Servers(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			got.Backends[name][s.Name] = map[bool]string{true: "ready", false: "maint"}[!s.Maint]
+		}
+	}
+	for table, entries := range want.Maps {
+		got.Maps[table] = map[string]string{}
+		for key := range entries {
+			if value, found, err := r.runtime.MapEntry(ctx, table, key); err != nil || found {
+				got.Maps[table][key] = value
+			}
+		}
+		if n, err := r.runtime.MapCount(ctx, table); err != nil || n != len(entries) {
+			t.Errorf("%s has %d entries, want %d (%v)", table, n, len(entries), err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the worker serves (-want +got):\n%s", diff)
+	}
+	if err := process.Check(ctx, r.binary, filepath.Join(r.folder.Current(), "conf.d")); err != nil {
+		t.Errorf("the folder does not load: %v", err)
+	}
+	if loaded, err := load(r.folder.Current()); err != nil {
+		t.Error(err)
+	} else if diff := cmp.Diff(want, loaded.State); diff != "" {
+		t.Errorf("the folder holds (-want +got):\n%s", diff)
+	}
+}
+
+// checkAdopted asserts that a new life has nothing to do.
+func (r *real) checkAdopted(t *testing.T, m *model.Model) {
+	t.Helper()
+	before := r.reloads
+	if err := errors.Join(r.folder.Close(), r.open(func(string) {})); err != nil {
+		t.Fatal(err)
+	}
+	if p := r.render.plan(r.apply.Expected(), m); !p.Empty() {
+		t.Errorf("a start on what is served has things to do: %+v %+v", p.Commands, p.Reload)
+	}
+	if r.reloads != before {
+		t.Error("a start on what is served reloads")
+	}
+}
+
+func onEachHAProxy(t *testing.T, test func(t *testing.T, r *real)) {
+	for version, binary := range binaries() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := newReal(memory(t), binary)
+			if err := r.open(func(string) {}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.stop(); _ = r.folder.Close() })
+			test(t, r)
+		})
+	}
+}
+
+func TestRealLife(t *testing.T) {
+	t.Parallel()
+	onEachHAProxy(t, func(t *testing.T, r *real) {
+		m := base()
+		reloads := 0
+		for _, step := range []struct {
+			sentence string
+			reloads  int
+			to       *model.Model
+		}{
+			{"a cold start", 1, m},
+			{"a server more", 0, servers(m, "a_x_80", 1001, 1002, 1005)},
+			{"other servers and a route", 0, route(servers(m, "a_x_80", 1006), "n.example", "a_x_80")},
+			{"a new backend", 1, servers(m, "n_n_80", 1007)},
+			{"another global section", 1, withMaxConn(m, 90)},
+		} {
+			if err := r.converge(step.to); err != nil {
+				t.Fatalf("%s: %v", step.sentence, err)
+			}
+			r.check(t, step.to)
+			if reloads += step.reloads; r.reloads != reloads {
+				t.Errorf("%s: %d reloads, want %d", step.sentence, r.reloads, reloads)
+			}
+			r.checkAdopted(t, step.to)
+		}
+		var refusal *process.Refusal
+		if err := r.converge(withMaxConn(m, -1)); !errors.As(err, &refusal) || refusal.File != "conf.d/00-global.cfg" || refusal.Line != 6 {
+			t.Errorf("a bad tree gave %v", err)
+		}
+		if err := syscall.Kill(r.supervisor.PID(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-r.supervisor.Exited()
+		m = withMaxConn(m, 90)
+		if out := r.apply.Restart(t.Context()); out.Err != nil || out.Drift {
+			t.Errorf("outcome of the restart %+v", out)
+		}
+		r.check(t, m)
+		r.checkAdopted(t, m)
+	})
+}
+
+// TestRealChangesDuringReloads changes a server and a route every few milliseconds while
+// reloads come one after the other.
+func TestRealChangesDuringReloads(t *testing.T) {
+	t.Parallel()
+	onEachHAProxy(t, func(t *testing.T, r *real) {
+		m := base()
+		if err := r.converge(m); err != nil {
+			t.Fatal(err)
+		}
+		changes := 0
+		for i := range 8 {
+			m = withMaxConn(m, 200+i)
+			done := r.apply.Reload(t.Context(), r.render.plan(r.apply.Expected(), m))
+			tick := time.NewTicker(3 * time.Millisecond)
+			for flying := true; flying; {
+				select {
+				case out := <-done:
+					if flying = false; out.Err != nil || out.Refusal != nil || out.Drift {
+						t.Fatalf("outcome %+v", out)
+					}
+				case <-tick.C:
+					changes++
+					m = servers(m, "a_x_80", 1001, 3000+changes%1000)
+					m = route(m, fmt.Sprintf("h%d.example", changes), "a_y_80")
+					p := r.render.plan(r.apply.Expected(), m)
+					if p.Reload != nil {
+						t.Fatalf("reload for %v", p.Reload.Reasons)
+					}
+					if out := r.apply.Do(t.Context(), p); out.Err != nil || out.Drift {
+						t.Fatalf("outcome %+v", out)
+					}
+				}
+			}
+			tick.Stop()
+		}
+		t.Logf("%d changes during 8 reloads", changes)
+		if p := r.render.plan(r.apply.Expected(), m); !p.Empty() {
+			t.Errorf("something is left to do: %+v", p)
+		}
+		r.check(t, m)
+		r.checkAdopted(t, m)
+	})
+}
+
+// realChild is child on a real HAProxy. It dies when it passes a step for the first time,
+// and prints the steps that it passed if it does not.
+func realChild(args []string) error {
+	r := newReal(args[0], args[3])
+	s := scenarios()[args[1]]
+	wanted := s.to()
+	told, killAt := 0, strings.ReplaceAll(args[2], "-", " ")
+	fault := func(point string) {
+		fmt.Println("passed", point)
+		if told < len(s.meantime) && (point == "generation filled" && told == 0 || point == "swapped" && told == 1) {
+			told++
+			wanted = servers(wanted, "a_x_80", 1001, 1020+told)
+			// Not under the lock that this is called with.
+			go func(m *model.Model) { r.apply.Do(context.Background(), r.render.plan(r.apply.Expected(), m)) }(wanted)
+		}
+		if point == killAt {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	if err := r.open(fault); err != nil {
+		return err
+	}
+	r.render.shards = s.shards
+	return r.converge(wanted)
+}
+
+// TestRealKilledAtEachPoint is TestKilledAtEachStep on a real HAProxy, with one kill for
+// each name of a step; the versions share them.
+func TestRealKilledAtEachPoint(t *testing.T) {
+	t.Parallel()
+	onEachHAProxy(t, func(t *testing.T, r *real) {
+		for _, name := range []string{"batch", "reload"} {
+			s := scenarios()[name]
+			passed := r.killedAt(t, name, "nowhere")
+			var killed []string
+			for i, point := range FaultPoints() {
+				if !passed[point] || strings.HasSuffix(r.binary, "4") != (i%2 == 0) {
+					continue
+				}
+				r.killedAt(t, name, point)
+				killed = append(killed, point)
+				if err := process.Check(t.Context(), r.binary, filepath.Join(r.dir, "config/current/conf.d")); err != nil {
+					t.Fatalf("killed at %s: the folder does not load: %v", point, err)
+				}
+				if err := r.open(func(string) {}); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.converge(s.to()); err != nil {
+					t.Fatalf("after %s, %s: %v", name, point, err)
+				}
+				r.check(t, s.to())
+				r.checkAdopted(t, s.to())
+				if t.Failed() {
+					t.Fatalf("after %s, %s", name, point)
+				}
+			}
+			t.Logf("%s: killed at %s", name, strings.Join(killed, ", "))
+			if len(killed) < 4 {
+				t.Error("hardly any step was seen")
+			}
+		}
+	})
+}
+
+// killedAt runs a child from the scenario's beginning up to a step, and returns the steps
+// that it passed. The folder is left closed, but after a child that was not killed.
+func (r *real) killedAt(t *testing.T, name, point string) map[string]bool {
+	t.Helper()
+	if err := r.converge(scenarios()[name].from()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+strings.Join([]string{r.dir, name, strings.ReplaceAll(point, " ", "-"), r.binary}, " "))
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch killed := errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL; {
+	case !killed && (err != nil || point != "nowhere"):
+		t.Fatalf("%s, %s: the child ended with %v: %s", name, point, err, text)
+	case !killed:
+		if err := r.open(func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passed := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if point, found := strings.CutPrefix(strings.TrimSpace(line), "passed "); found {
+			passed[point] = true
+		}
+	}
+	return passed
+}

@@ -1,0 +1,278 @@
+package apply
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+)
+
+func TestReloadOnGlobalChange(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	m = withMaxConn(servers(m, "a_x_80", 1001, 1008), 200)
+	var early bool
+	b.haproxy.loading = func() { early = b.haproxy.has("add server a_x_80/127.0.0.1:1008") }
+	out := b.mustConverge(t, m)
+	if len(out) != 1 || !out[0].Reloaded || len(out[0].Reasons) == 0 {
+		t.Fatalf("outcomes %+v", out)
+	}
+	if !early {
+		t.Error("the old worker did not get the new server before the reload")
+	}
+	if got := out[0].Registry.Header.Generation; got != 2 {
+		t.Errorf("generation %d, want 2", got)
+	}
+	b.checkAdopted(t, m)
+}
+
+func TestShardMoveStagesWithoutReload(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	for i := range 20 {
+		m = servers(m, "c_s"+string(rune('a'+i))+"_80", 2000+i)
+	}
+	b.mustConverge(t, m)
+	b.render.shards = 8
+	out := b.mustConverge(t, m)
+	if len(out) != 1 || out[0].Reloaded || len(b.haproxy.started) != 1 {
+		t.Fatalf("outcomes %+v, %v", out, b.haproxy.started)
+	}
+	if b.folder.Generation() != 2 {
+		t.Errorf("generation %d, want 2", b.folder.Generation())
+	}
+	b.render.shards = 2
+	b.mustConverge(t, m)
+	b.checkAdopted(t, m)
+}
+
+func TestRefusedTree(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	bad := withMaxConn(servers(m, "a_x_80", 1001, 1008), -1)
+	out := b.step(bad)
+	if out.Refusal == nil || out.Err != nil || out.Drift {
+		t.Fatalf("outcome %+v", out)
+	}
+	if len(b.haproxy.started) != 1 || b.folder.Generation() != 1 {
+		t.Error("a refused tree was loaded")
+	}
+	if names, _ := filepath.Glob(filepath.Join(b.dir, "config", "gen-*")); len(names) != 1 {
+		t.Errorf("generations %v", names)
+	}
+	// The old worker was told of a server that the files do not have. Neither going on
+	// without the bad part nor going back may lose track of that.
+	for sentence, next := range map[string]*model.Model{
+		"the rest is applied": withMaxConn(bad, 100), "all is taken back": m,
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			for _, out := range b.mustConverge(t, next) {
+				if out.Reloaded {
+					t.Error("a reload for what can be done at run time")
+				}
+			}
+			b.checkAdopted(t, next)
+			b.step(bad)
+		})
+	}
+}
+
+func TestFailedReloadSwapsBack(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	next := withMaxConn(m, 300)
+	b.haproxy.reload = func() error { return &socket.Refused{Logs: "cannot bind"} }
+	out := b.step(next)
+	if out.Err == nil || out.Refusal != nil || b.folder.Generation() != 1 {
+		t.Fatalf("outcome %+v, generation %d", out, b.folder.Generation())
+	}
+	b.check(t, m)
+	b.checkAdopted(t, m)
+	b.haproxy.reload = nil
+	b.mustConverge(t, next)
+	b.checkAdopted(t, next)
+}
+
+func TestChangesDuringAReloadAreNotLost(t *testing.T) {
+	t.Parallel()
+	// where is the step after which the changes come; empty: while the reload runs aside.
+	for sentence, c := range map[string]struct {
+		where string
+		fails bool
+	}{
+		"before staging is done":        {where: "generation filled"},
+		"at some moment":                {},
+		"after the swap":                {where: "loading"},
+		"before a refusal":              {where: "generation filled", fails: true},
+		"before a reload that fails":    {where: "loading", fails: true},
+		"at some moment, then it fails": {fails: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			m := base()
+			b.mustConverge(t, m)
+			wanted := withMaxConn(servers(m, "d_new_80", 1050), 400) // reloads
+			if c.fails && c.where == "generation filled" {
+				wanted = withMaxConn(wanted, -1)
+			}
+			meanwhile := func() {
+				for _, change := range []func(*model.Model) *model.Model{
+					func(m *model.Model) *model.Model { return servers(m, "a_x_80", 1001, 1060) },
+					func(m *model.Model) *model.Model { return servers(m, "d_new_80", 1050, 1051) },
+					func(m *model.Model) *model.Model { return route(m, "new.example", "d_new_80") },
+					func(m *model.Model) *model.Model { return route(m, "x.example", "b_z_80") },
+					func(m *model.Model) *model.Model { return servers(m, "a_x_80", 1061) },
+				} {
+					wanted = change(wanted)
+					p := b.render.plan(b.apply.Expected(), wanted)
+					if p.Reload != nil {
+						t.Errorf("a plan on what is expected has a reload: %v", p.Reload.Reasons)
+						return
+					}
+					if out := b.apply.Do(context.Background(), p); out.Err != nil || out.Drift {
+						t.Errorf("outcome %+v", out)
+					}
+				}
+				now := b.haproxy.read().State
+				if _, found := now.Backends["a_x_80"]["127.0.0.1:1061"]; !found {
+					t.Error("the old worker was not told of a server at once")
+				}
+				if now.Maps[model.TableExact]["new.example#/"] != "" {
+					t.Error("the old worker got a route to a backend that it does not have")
+				}
+			}
+			once := func() {
+				if meanwhile != nil {
+					f := meanwhile
+					meanwhile = nil
+					f()
+				}
+			}
+			if c.where == "loading" {
+				b.haproxy.loading = once
+			}
+			if c.fails {
+				b.haproxy.reload = func() error { return &socket.Refused{} }
+			}
+			b.apply.cfg.Folder.OnStep(func(point string) {
+				if point == c.where {
+					once()
+				}
+			})
+			p := b.render.plan(b.apply.Expected(), wanted)
+			done := b.apply.Reload(context.Background(), p)
+			if c.where == "" {
+				once()
+			}
+			out := <-done
+			if (out.Err != nil || out.Refusal != nil) != c.fails {
+				t.Fatalf("outcome %+v", out)
+			}
+			if !c.fails {
+				b.check(t, wanted)
+				b.checkAdopted(t, wanted)
+				return
+			}
+			b.haproxy.reload = nil
+			wanted = withMaxConn(wanted, 500)
+			b.mustConverge(t, wanted)
+			b.checkAdopted(t, wanted)
+		})
+	}
+}
+
+func TestBackToTheOldModelAfterAFailure(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	b.haproxy.reload = func() error { return &socket.Refused{} }
+	b.haproxy.loading = func() {
+		next := servers(withMaxConn(m, 300), "a_x_80", 1077)
+		b.apply.Do(context.Background(), b.render.plan(b.apply.Expected(), next))
+	}
+	if out := b.step(withMaxConn(m, 300)); out.Err == nil {
+		t.Fatal("no error")
+	}
+	b.mustConverge(t, m)
+	b.checkAdopted(t, m)
+}
+
+func TestHAProxyDiesDuringAReload(t *testing.T) {
+	t.Parallel()
+	for sentence, bad := range map[string]bool{"and the tree is good": false, "and the tree is refused": true} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			m := base()
+			b.mustConverge(t, m)
+			next := withMaxConn(m, 300)
+			if bad {
+				next = withMaxConn(m, -1)
+			}
+			b.apply.cfg.Folder.OnStep(func(point string) {
+				if point == "generation filled" {
+					b.haproxy.kill()
+					b.apply.Restart(context.Background())
+				}
+			})
+			out := b.step(next)
+			if (out.Refusal != nil) != bad || out.Err != nil {
+				t.Fatalf("outcome %+v", out)
+			}
+			if bad {
+				next = m
+			}
+			b.check(t, next)
+			b.mustConverge(t, next)
+			b.checkAdopted(t, next)
+		})
+	}
+}
+
+func TestColdStartWithABadTreeServesTheLastGoodOne(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	b.haproxy.kill()
+	b.again(t)
+	out := b.step(withMaxConn(servers(m, "a_x_80", 1001), -1))
+	if out.Refusal == nil || out.Err != nil {
+		t.Fatalf("outcome %+v", out)
+	}
+	b.check(t, m)
+	b.mustConverge(t, servers(m, "a_x_80", 1001))
+}
+
+func TestApplicable(t *testing.T) {
+	t.Parallel()
+	m := base()
+	to := func(s string) *string { return &s }
+	add := plan.AddServer{Backend: "nowhere_80", Server: model.Server{Host: "x", Port: 1}}
+	good := plan.EditMap{Map: model.TableValues, Edits: []model.Edit{{Key: "k", Value: to("v")}}}
+	bad := plan.EditMap{Map: model.TablePrefix, Edits: []model.Edit{{Key: "k", Value: to("nowhere_80")}}}
+	host := plan.EditMap{Map: model.TableHosts, Edits: []model.Edit{{Key: "k", Value: to("-")}}}
+	del := plan.DelServer{Backend: "a_x_80", Server: "127.0.0.1:1001"}
+	got := applicable(m, []plan.Command{add, good, bad, host, del, plan.DelServer{Backend: "a_x_80", Server: "gone:1"}})
+	var words []string
+	for _, c := range got {
+		words = append(words, plan.Describe(c))
+	}
+	want := "change 1 entries of maps/values.map; del server a_x_80/127.0.0.1:1001"
+	if strings.Join(words, "; ") != want {
+		t.Errorf("%q, want %q", words, want)
+	}
+}
