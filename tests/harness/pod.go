@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,35 +23,78 @@ type Pod struct {
 type Seen struct {
 	Pod, Method, Path, Host, Proto string
 	TLS                            bool
+	ServerName                     string // of TLS
+	Client                         string // common name of the client certificate
+	Proxy                          string // version and source of the PROXY protocol's header; empty: there was none
+	Body                           int64  // bytes
 	Headers                        http.Header
 }
 
+// PodOptions are what a Pod does otherwise than usual.
+type PodOptions struct {
+	TLS         bool
+	Certificate *Pair               // served with TLS; nil: that of net/http/httptest
+	AskClient   bool                // ask for a client certificate, and take any
+	Before      func(*http.Request) // called before the answer
+}
+
 // NewPod starts a pod on a loopback address.
-func NewPod(t testing.TB, name string) *Pod { return newPod(t, name, false) }
+func NewPod(t testing.TB, name string) *Pod { return NewPodWith(t, name, PodOptions{}) }
 
 // NewTLSPod starts a pod that speaks TLS.
-func NewTLSPod(t testing.TB, name string) *Pod { return newPod(t, name, true) }
+func NewTLSPod(t testing.TB, name string) *Pod { return NewPodWith(t, name, PodOptions{TLS: true}) }
 
-func newPod(t testing.TB, name string, secure bool) *Pod {
+// NewPodWith starts a pod. Any pod takes HTTP/1 and HTTP/2, and a header of the PROXY
+// protocol where there is one.
+func NewPodWith(t testing.TB, name string, o PodOptions) *Pod {
 	t.Helper()
 	p := &Pod{Name: name}
 	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.hits.Add(1)
-		seen := Seen{Pod: name, Method: r.Method, Path: r.RequestURI, Host: r.Host, Proto: r.Proto, TLS: r.TLS != nil, Headers: r.Header}
-		_ = json.NewEncoder(w).Encode(seen)
+		if o.Before != nil {
+			o.Before(r)
+		}
+		_ = json.NewEncoder(w).Encode(p.see(r))
 	}))
 	p.Config.Protocols = new(http.Protocols)
 	p.Config.Protocols.SetHTTP1(true)
 	p.Config.Protocols.SetUnencryptedHTTP2(true)
 	p.Config.Protocols.SetHTTP2(true)
-	p.EnableHTTP2 = secure
-	if secure {
+	p.Config.ConnContext = noteProxy
+	p.Listener = proxyListener{p.Listener}
+	p.EnableHTTP2 = o.TLS
+	if o.TLS {
+		p.Server.TLS = o.tls(t)
 		p.StartTLS()
 	} else {
 		p.Server.Start()
 	}
 	t.Cleanup(p.Close)
 	return p
+}
+
+func (o PodOptions) tls(t testing.TB) *tls.Config {
+	c := &tls.Config{}
+	if o.Certificate != nil {
+		c.Certificates = []tls.Certificate{o.Certificate.TLS(t)}
+	}
+	if o.AskClient {
+		c.ClientAuth = tls.RequestClientCert
+	}
+	return c
+}
+
+func (p *Pod) see(r *http.Request) Seen {
+	seen := Seen{Pod: p.Name, Method: r.Method, Path: r.RequestURI, Host: r.Host, Proto: r.Proto, TLS: r.TLS != nil, Headers: r.Header}
+	seen.Proxy = proxyOf(r)
+	seen.Body, _ = io.Copy(io.Discard, r.Body)
+	if r.TLS != nil {
+		seen.ServerName = r.TLS.ServerName
+		for _, certificate := range r.TLS.PeerCertificates[:min(1, len(r.TLS.PeerCertificates))] {
+			seen.Client = certificate.Subject.CommonName
+		}
+	}
+	return seen
 }
 
 // Hits is the number of requests so far.

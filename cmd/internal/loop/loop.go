@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/source/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 )
 
@@ -35,6 +36,9 @@ const (
 	keptReloads = 20 // in the status
 )
 
+// backoff spaces out starts of an HAProxy that does not live long.
+var backoff = process.DefaultBackoff()
+
 // Loop owns all state, in the goroutine of Run.
 type Loop struct {
 	Line    *Line
@@ -53,10 +57,15 @@ type Loop struct {
 	dirty    bool                 // something is not applied yet
 	since    time.Time            // arrival of the oldest event that is not applied yet
 	failures int                  // in a row
-	retry    *time.Timer
-	wanted   uint64 // number of batches taken
-	covered  uint64 // of them, those that the last plan covers
-	reported bool   // the findings in the status are those of the last event
+	fatal    error                // ends Run
+	retry    *time.Timer          // another try after a failure
+	revive   *time.Timer          // another start of HAProxy
+	revived  time.Time            // when it was last started again
+	waited   time.Duration        // before that
+	buried   <-chan error         // told of the end of the last master that is gone
+	wanted   uint64               // number of batches taken
+	covered  uint64               // of them, those that the last plan covers
+	reported bool                 // the findings in the status are those of the last event
 	status   admin.Status
 }
 
@@ -65,8 +74,7 @@ func (l *Loop) Run(ctx context.Context, batches <-chan files.Batch) error {
 	if _, err := l.Apply.Open(ctx); err != nil {
 		return err
 	}
-	l.retry = time.NewTimer(time.Hour)
-	l.retry.Stop()
+	l.retry, l.revive = stoppedTimer(), stoppedTimer()
 	resync := time.NewTicker(resyncEvery)
 	defer resync.Stop()
 	seconds := time.NewTicker(time.Second)
@@ -89,7 +97,9 @@ func (l *Loop) Run(ctx context.Context, batches <-chan files.Batch) error {
 		case <-seconds.C:
 			l.everySecond(ctx)
 		case err := <-l.exited():
-			l.restart(ctx, err)
+			l.bury(err)
+		case <-l.revive.C:
+			l.restart(ctx)
 		}
 		for l.dirty && l.synced && l.flight == nil || l.dirty && l.synced && l.journals() {
 			l.round(ctx)
@@ -110,9 +120,18 @@ func (l *Loop) everySecond(ctx context.Context) {
 	}
 }
 
-// done tells whether a run with Once is over, and with which error.
+func stoppedTimer() *time.Timer {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
+// done tells whether the run is over, and with which error: a run with Once after its
+// first result, any run if HAProxy can't listen at the first start.
 func (l *Loop) done() (bool, error) {
 	switch {
+	case l.fatal != nil:
+		return true, l.fatal
 	case !l.Once || l.flight != nil:
 		return false, nil
 	case l.status.Error != "":
@@ -122,11 +141,16 @@ func (l *Loop) done() (bool, error) {
 	}
 }
 
+// exited yields once for each master that is gone. While a reload is in flight, that one
+// starts HAProxy if need be.
 func (l *Loop) exited() <-chan error {
 	if l.Exited == nil || l.flight != nil {
 		return nil
 	}
-	return l.Exited()
+	if exited := l.Exited(); exited != l.buried {
+		return exited
+	}
+	return nil
 }
 
 // journals is asked while a reload is in flight: a change that needs no reload of its own
@@ -219,9 +243,23 @@ func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 	l.dirty = true
 }
 
+// bury notes that HAProxy is gone. It is started again at once, or, where it does not live
+// long, after a wait that grows.
+func (l *Loop) bury(cause error) {
+	l.buried = l.Exited()
+	ran := time.Since(l.revived)
+	wait := time.Duration(0)
+	if ran < backoff.Reset {
+		wait = backoff.Next(l.waited, ran)
+	}
+	l.waited = wait
+	l.Log.Error("HAProxy is gone; it is started again", "cause", cause, "wait", wait)
+	l.revive.Reset(wait)
+}
+
 // restart starts HAProxy again after it died.
-func (l *Loop) restart(ctx context.Context, cause error) {
-	l.Log.Error("HAProxy is gone; it is started again", "cause", cause)
+func (l *Loop) restart(ctx context.Context) {
+	l.revived = time.Now()
 	out := l.Apply.Restart(ctx)
 	if len(out.Reasons) > 0 {
 		l.noteReload(out)
@@ -237,6 +275,10 @@ func (l *Loop) restart(ctx context.Context, cause error) {
 func (l *Loop) fail(err error) {
 	delay := min(firstRetry<<min(l.failures, 10), lastRetry)
 	l.failures++
+	if bind := (*process.BindError)(nil); !l.status.Ready && errors.As(err, &bind) {
+		l.fatal = err
+		return
+	}
 	l.Log.Error("not applied", "error", err, "retry", delay)
 	l.status.Error = err.Error()
 	l.retry.Reset(delay)

@@ -25,5 +25,8 @@
 // A quarantined object is shown to the converters in its last good form, or not at all,
 // see quarantine.go.
 //
-// Limits: a Memo belongs to one goroutine. It keeps the objects of the last good forms.
+// Limits: a Memo belongs to one goroutine. It keeps the objects of the last good forms. A
+// host that stands in TLS entries only has no flags, so rules without a host redirect it to
+// https no more than any other unknown host. Nothing is said of the options of an Ingress
+// that lost all its paths.
 package memo

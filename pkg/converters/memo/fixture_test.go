@@ -86,6 +86,15 @@ func (w *world) scratch() (*model.Model, []report.Finding) {
 	return m.Update(w.snapshot, everything(w.snapshot), w.now), m.Report()
 }
 
+// equalsScratch fails where the model is not that from scratch.
+func (w *world) equalsScratch() {
+	w.t.Helper()
+	fresh, _ := w.scratch()
+	if diff := same(fresh, w.model); diff != "" {
+		w.t.Errorf("differs from scratch (-scratch +incremental)\n%s", diff)
+	}
+}
+
 func everything(s *snapshot.Snapshot) []snapshot.Key {
 	var keys []snapshot.Key
 	for _, kind := range []snapshot.Kind{snapshot.ConfigMap, snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.EndpointSlice, snapshot.Secret} {

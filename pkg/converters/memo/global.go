@@ -58,6 +58,7 @@ func (m *Memo) runGlobal() {
 		before = g.globals.Set
 	}
 	if before == nil || !sameForBackends(before, set) {
+		m.editLiterals(g.globals, globals)
 		g.globals = globals
 		// Its name stays, whatever it holds: the old one must not stand for it.
 		m.pools.release(g.heldWeb)
@@ -75,6 +76,19 @@ func (m *Memo) runGlobal() {
 	if key := m.options.DefaultCertificateSecret; key != (snapshot.Key{}) && g.secret == nil {
 		g.secret = m.demandCertificate(key)
 		g.secret.pinned = true
+	}
+}
+
+// editLiterals replaces the values of the default profile, which its rules look up under
+// the profile's own name.
+func (m *Memo) editLiterals(before, after *resolve.Globals) {
+	if before != nil {
+		for _, value := range before.Web.Literals {
+			m.work.edit(tableValues, model.DefaultProfile+"/"+value.Slot, "")
+		}
+	}
+	for _, value := range after.Web.Literals {
+		m.work.edit(tableValues, model.DefaultProfile+"/"+value.Slot, value.Text)
 	}
 }
 

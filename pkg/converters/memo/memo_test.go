@@ -81,10 +81,7 @@ func TestWhichEventConvertsWhat(t *testing.T) {
 			if diff := cmp.Diff(c.want, w.conversions(func() { c.step(w) })); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			fresh, _ := w.scratch()
-			if diff := same(fresh, w.model); diff != "" {
-				t.Errorf("differs from scratch (-scratch +incremental)\n%s", diff)
-			}
+			w.equalsScratch()
 		})
 	}
 }

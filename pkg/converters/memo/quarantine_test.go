@@ -79,10 +79,7 @@ func TestQuarantineOfAnIngress(t *testing.T) {
 			if got := w.served(h); got != "s2" || w.has("Quarantined") {
 				t.Errorf("once changed, %s is served by %s; findings %v", h, got, w.codes())
 			}
-			fresh, _ := w.scratch()
-			if diff := same(fresh, w.model); diff != "" {
-				t.Errorf("something of the quarantine stays (-scratch +incremental)\n%s", diff)
-			}
+			w.equalsScratch()
 		})
 	}
 }
@@ -185,10 +182,7 @@ func TestQuarantineOfOtherKinds(t *testing.T) {
 			if len(w.memo.Quarantined()) != 0 {
 				t.Error("it is still in quarantine")
 			}
-			fresh, _ := w.scratch()
-			if diff := same(fresh, w.model); diff != "" {
-				t.Errorf("something of the quarantine stays (-scratch +incremental)\n%s", diff)
-			}
+			w.equalsScratch()
 		})
 	}
 }

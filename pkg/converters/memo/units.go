@@ -98,7 +98,7 @@ func (m *Memo) runIngress(unit *ingressUnit) {
 
 // fallbackFragment is the claim of the default backend service.
 func fallbackFragment(v *snapshot.View, key snapshot.Key) ingress.Fragment {
-	ref := resolve.BackendRef{Namespace: key.Namespace, Service: key.Name}
+	ref := resolve.BackendRef{Namespace: key.Namespace, Service: key.Name, Origin: key.Origin()}
 	if service := v.Service(key.Namespace, key.Name); service != nil && len(service.Spec.Ports) > 0 {
 		ref.Port = strconv.Itoa(int(service.Spec.Ports[0].Port))
 	}

@@ -41,7 +41,7 @@ An option is a key of the global ConfigMap (without a prefix) or an annotation w
 ` + "`sluice-proxy.github.io/` or `haproxy-ingress.github.io/`" + `. Every option may stand in the global
 ConfigMap, as a default. One of scope *global* may stand nowhere else; one of another scope may also stand in
 the ConfigMap that an IngressClass names as its parameters, and on an Ingress; one of scope *path* or
-*backend* also on a Service (but path-type). From the lowest to the highest: built-in default, global
+*backend* also on a Service (but path-type and rewrite-target). From the lowest to the highest: built-in default, global
 ConfigMap, parameters of the class, Ingress, Service.
 
 A value that can't be read is reported, and it is as if the key did not stand there. A *protective* option

@@ -100,7 +100,7 @@ func buildTable() []Option {
 	slices.SortFunc(all, func(a, b Option) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range all {
 		o := &all[i]
-		o.OnService = o.OnService || o.Scope&(Path|Backend) != 0 && o.Name != "path-type"
+		o.OnService = o.OnService || o.Scope&(Path|Backend) != 0 && o.Name != "path-type" && o.Name != "rewrite-target"
 		o.hasSafe = o.hasSafe || o.Safe != ""
 		if o.parse == nil {
 			o.parse = parserOf(o.Type)

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,10 @@ type Supervisor interface {
 	PID() int // of the master; 0: none is known to run
 }
 
+// ErrStale tells that a plan was made against a registry that is no longer the expected
+// one, since a reload ended in between. Nothing was done: plan again.
+var ErrStale = errors.New("the plan was made before the last reload ended; it has to be made again")
+
 // Config is what an Apply works with.
 type Config struct {
 	Folder     *files.Folder
@@ -66,7 +71,7 @@ type Outcome struct {
 	// flight it is what will stand after its success.
 	Registry *shard.Registry
 	Refusal  *process.Refusal // HAProxy refused the tree; nothing was swapped
-	Err      error            // the machine failed; what was not done has to be planned again
+	Err      error            // the machine failed, or ErrStale; what was not done has to be planned again
 	// Drift tells that it is not known what the worker serves: Registry.Served is nil, and
 	// so the next plan has a reload.
 	Drift    bool
@@ -121,11 +126,18 @@ func (a *Apply) WorkerPID() int { return int(a.worker.Load()) }
 func (a *Apply) Expected() *shard.Registry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.expected()
+}
+
+func (a *Apply) expected() *shard.Registry {
 	if a.flight != nil {
 		return a.flight.expected
 	}
 	return a.reg
 }
+
+// stale tells whether a plan was made against another registry than the expected one.
+func (a *Apply) stale(p *plan.Plan) bool { return p.Next.Batch != a.expected().Batch+1 }
 
 // PendingRemovals are the servers in maintenance that wait for their last stream.
 func (a *Apply) PendingRemovals() int {

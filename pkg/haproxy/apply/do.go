@@ -22,6 +22,9 @@ func (a *Apply) Do(ctx context.Context, p *plan.Plan) Outcome {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.stale(p) {
+		return Outcome{Registry: a.expected(), Err: ErrStale}
+	}
 	if a.flight != nil {
 		return a.journal(ctx, p)
 	}

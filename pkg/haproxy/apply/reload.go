@@ -42,6 +42,11 @@ func (a *Apply) Reload(ctx context.Context, p *plan.Plan) <-chan Outcome {
 	if a.flight != nil {
 		panic("apply: a reload is in flight already")
 	}
+	done := make(chan Outcome, 1)
+	if a.stale(p) {
+		done <- Outcome{Registry: a.reg, Err: ErrStale}
+		return done
+	}
 	a.number++
 	f := &flight{plan: p, n: a.cfg.Folder.Generation() + 1, number: a.number, served: a.reg.Served,
 		worker: a.WorkerPID(), settled: a.settled}
@@ -51,7 +56,6 @@ func (a *Apply) Reload(ctx context.Context, p *plan.Plan) <-chan Outcome {
 	out := Outcome{Written: map[tree.Kind]int{}, Reasons: slices.Clone(p.Reload.Reasons)}
 	a.tell(ctx, f, p, &out)
 	a.cfg.Fault("early commands sent")
-	done := make(chan Outcome, 1)
 	go func() { done <- a.fly(ctx, f, out) }()
 	return done
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,93 +105,104 @@ func TestFailedReloadSwapsBack(t *testing.T) {
 	b.checkAdopted(t, next)
 }
 
+// meanwhile makes changes while a reload is in flight and returns the model after them.
+func (b *bench) meanwhile(t *testing.T, m *model.Model) *model.Model {
+	for _, change := range []func(*model.Model) *model.Model{
+		func(m *model.Model) *model.Model { return servers(m, "a_x_80", 1001, 1060) },
+		func(m *model.Model) *model.Model { return servers(m, "d_new_80", 1050, 1051) },
+		func(m *model.Model) *model.Model { return route(m, "new.example", "d_new_80") },
+		func(m *model.Model) *model.Model { return route(m, "x.example", "b_z_80") },
+		func(m *model.Model) *model.Model { return servers(m, "a_x_80", 1061) },
+	} {
+		m = change(m)
+		p := b.render.plan(b.apply.Expected(), m)
+		if p.Reload != nil {
+			t.Errorf("a plan on what is expected has a reload: %v", p.Reload.Reasons)
+			return m
+		}
+		if out := b.apply.Do(context.Background(), p); out.Err != nil || out.Drift {
+			t.Errorf("outcome %+v", out)
+		}
+	}
+	now := b.haproxy.read().State
+	if _, found := now.Backends["a_x_80"]["127.0.0.1:1061"]; !found {
+		t.Error("the old worker was not told of a server at once")
+	}
+	if now.Maps[model.TableExact]["new.example#/"] != "" {
+		t.Error("the old worker got a route to a backend that it does not have")
+	}
+	return m
+}
+
 func TestChangesDuringAReloadAreNotLost(t *testing.T) {
 	t.Parallel()
-	// where is the step after which the changes come; empty: while the reload runs aside.
 	for sentence, c := range map[string]struct {
-		where string
-		fails bool
+		staged bool // the changes come after the swap, else before the check
+		fails  bool
 	}{
-		"before staging is done":        {where: "generation filled"},
-		"at some moment":                {},
-		"after the swap":                {where: "loading"},
-		"before a refusal":              {where: "generation filled", fails: true},
-		"before a reload that fails":    {where: "loading", fails: true},
-		"at some moment, then it fails": {fails: true},
+		"before staging is done":     {},
+		"after the swap":             {staged: true},
+		"before a refusal":           {fails: true},
+		"before a reload that fails": {staged: true, fails: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
 			b := start(t)
-			m := base()
-			b.mustConverge(t, m)
-			wanted := withMaxConn(servers(m, "d_new_80", 1050), 400) // reloads
-			if c.fails && c.where == "generation filled" {
+			b.mustConverge(t, base())
+			wanted := withMaxConn(servers(base(), "d_new_80", 1050), 400) // reloads
+			if c.fails && !c.staged {
 				wanted = withMaxConn(wanted, -1)
 			}
-			meanwhile := func() {
-				for _, change := range []func(*model.Model) *model.Model{
-					func(m *model.Model) *model.Model { return servers(m, "a_x_80", 1001, 1060) },
-					func(m *model.Model) *model.Model { return servers(m, "d_new_80", 1050, 1051) },
-					func(m *model.Model) *model.Model { return route(m, "new.example", "d_new_80") },
-					func(m *model.Model) *model.Model { return route(m, "x.example", "b_z_80") },
-					func(m *model.Model) *model.Model { return servers(m, "a_x_80", 1061) },
-				} {
-					wanted = change(wanted)
-					p := b.render.plan(b.apply.Expected(), wanted)
-					if p.Reload != nil {
-						t.Errorf("a plan on what is expected has a reload: %v", p.Reload.Reasons)
-						return
+			p := b.render.plan(b.apply.Expected(), wanted)
+			come := func() { wanted = b.meanwhile(t, wanted) }
+			if c.staged {
+				b.haproxy.loading = come
+			} else {
+				b.apply.cfg.Folder.OnStep(func(point string) {
+					if point == "generation filled" {
+						b.apply.cfg.Folder.OnStep(func(string) {})
+						come()
 					}
-					if out := b.apply.Do(context.Background(), p); out.Err != nil || out.Drift {
-						t.Errorf("outcome %+v", out)
-					}
-				}
-				now := b.haproxy.read().State
-				if _, found := now.Backends["a_x_80"]["127.0.0.1:1061"]; !found {
-					t.Error("the old worker was not told of a server at once")
-				}
-				if now.Maps[model.TableExact]["new.example#/"] != "" {
-					t.Error("the old worker got a route to a backend that it does not have")
-				}
-			}
-			once := func() {
-				if meanwhile != nil {
-					f := meanwhile
-					meanwhile = nil
-					f()
-				}
-			}
-			if c.where == "loading" {
-				b.haproxy.loading = once
+				})
 			}
 			if c.fails {
 				b.haproxy.reload = func() error { return &socket.Refused{} }
 			}
-			b.apply.cfg.Folder.OnStep(func(point string) {
-				if point == c.where {
-					once()
-				}
-			})
-			p := b.render.plan(b.apply.Expected(), wanted)
-			done := b.apply.Reload(context.Background(), p)
-			if c.where == "" {
-				once()
-			}
-			out := <-done
+			out := <-b.apply.Reload(context.Background(), p)
 			if (out.Err != nil || out.Refusal != nil) != c.fails {
 				t.Fatalf("outcome %+v", out)
 			}
-			if !c.fails {
-				b.check(t, wanted)
-				b.checkAdopted(t, wanted)
-				return
+			b.haproxy.loading, b.haproxy.reload = nil, nil
+			if c.fails {
+				wanted = withMaxConn(wanted, 500)
+				b.mustConverge(t, wanted)
 			}
-			b.haproxy.reload = nil
-			wanted = withMaxConn(wanted, 500)
-			b.mustConverge(t, wanted)
+			b.check(t, wanted)
 			b.checkAdopted(t, wanted)
 		})
 	}
+}
+
+func TestPlanOfAFailedReloadIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	next := withMaxConn(servers(m, "d_new_80", 1050), 400)
+	var late *plan.Plan
+	b.haproxy.reload = func() error {
+		late = b.render.plan(b.apply.Expected(), servers(next, "d_new_80", 1051))
+		return &socket.Refused{}
+	}
+	if out := b.step(next); out.Err == nil {
+		t.Fatal("no error")
+	}
+	if out := b.apply.Do(context.Background(), late); !errors.Is(out.Err, ErrStale) {
+		t.Errorf("outcome %+v", out)
+	}
+	b.check(t, m)
+	b.haproxy.reload = nil
+	b.mustConverge(t, next)
 }
 
 func TestBackToTheOldModelAfterAFailure(t *testing.T) {

@@ -15,8 +15,9 @@ const DefaultProfile = "web"
 type Profile struct {
 	Name  string
 	Shape Shape
-	// Literals are the values of the default profile, sorted by slot: they stand in its
-	// rules as literals, where other profiles look the Values of the backend up.
+	// Literals are the values of the default profile, sorted by slot. Its rules look them
+	// up in the table "values" under the profile's own name, where other profiles look up
+	// the Values of the backend.
 	Literals []Value
 }
 

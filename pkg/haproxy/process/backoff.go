@@ -1,10 +1,6 @@
 package process
 
-import (
-	"context"
-	"log/slog"
-	"time"
-)
+import "time"
 
 // Backoff spaces out restarts: First, doubling up to Max, starting again with First
 // after a run of at least Reset.
@@ -22,32 +18,4 @@ func (b Backoff) Next(previous, ran time.Duration) time.Duration {
 		return b.First
 	}
 	return min(2*previous, b.Max)
-}
-
-// Keep runs start again whenever what it started is gone, or could not be started, until
-// ctx ends; it then returns the error of ctx. start brings HAProxy up, or adopts it, and
-// returns the channel that tells its end, as Supervisor.Exited does.
-func (b Backoff) Keep(ctx context.Context, log *slog.Logger, start func(context.Context) (<-chan error, error)) error {
-	for wait := time.Duration(0); ; {
-		began := time.Now()
-		ran := time.Duration(0)
-		exited, err := start(ctx)
-		if err == nil {
-			select {
-			case err = <-exited:
-				ran = time.Since(began)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		wait = b.Next(wait, ran)
-		log.Error("haproxy does not run, it is started again", "in", wait, "ran", ran, "reason", err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -416,46 +415,5 @@ func TestBackoff(t *testing.T) {
 		if got := b.Next(c.previous, c.ran); got != c.want {
 			t.Errorf("%s: %v, want %v", sentence, got, c.want)
 		}
-	}
-}
-
-func TestKeepStartsAgain(t *testing.T) {
-	dir := folder(t)
-	fake := filepath.Join(dir, "fake")
-	write(t, fake, "#!/bin/sh\nexit 3\n")
-	if err := os.Chmod(fake, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var starts []time.Time
-	log := &buffer{}
-	b := Backoff{First: 20 * time.Millisecond, Max: 80 * time.Millisecond, Reset: time.Hour}
-	err := b.Keep(ctx, slog.New(slog.NewTextHandler(log, nil)), func(ctx context.Context) (<-chan error, error) {
-		starts = append(starts, time.Now())
-		switch len(starts) {
-		case 2: // one that can't be started at all
-			return nil, errors.New("no memory")
-		case 5:
-			cancel()
-		}
-		cmd := exec.CommandContext(ctx, fake)
-		if err := cmd.Start(); err != nil {
-			return nil, err
-		}
-		exited := make(chan error, 1)
-		go func() { exited <- cmd.Wait() }()
-		return exited, nil
-	})
-	if !errors.Is(err, context.Canceled) || len(starts) != 5 {
-		t.Errorf("error %v after %d starts", err, len(starts))
-	}
-	for i, least := range []time.Duration{20, 40, 80, 80} {
-		if waited := starts[i+1].Sub(starts[i]); waited < least*time.Millisecond {
-			t.Errorf("wait %d took %v", i, waited)
-		}
-	}
-	if text := log.String(); !strings.Contains(text, "exit status 3") || !strings.Contains(text, "no memory") {
-		t.Errorf("log %s", text)
 	}
 }

@@ -32,6 +32,6 @@
 // errors.
 //
 // Limits: one crt-list (crt-lists/https.list); a payload of 15 kB, or of 120 kB where
-// Probe found that the binary takes it; a server that is busy after 2 s stays in
+// Probe found that the binary takes it; a server that is busy after 100 ms stays in
 // maintenance (*Pending) and is not shut down.
 package socket

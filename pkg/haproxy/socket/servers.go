@@ -10,9 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
 )
 
-// maxWait bounds what one Run spends on waiting for busy servers. They stand in
-// maintenance together, so that they drain while one of them is waited for.
-const maxWait = 2 * time.Second
+// maxWait bounds what one Run spends on waiting for busy servers: long enough for idle
+// connections to be closed, too short to hold up the changes behind it. They stand in
+// maintenance together, so that they drain while one of them is waited for; a server with
+// a stream is Pending and tried again later.
+const maxWait = 100 * time.Millisecond
 
 // job are the calls of one command on a server and how to go on after their answers.
 type job struct {

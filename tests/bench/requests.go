@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func (b *bench) requests(ctx context.Context) error { return nil }
