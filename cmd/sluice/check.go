@@ -89,7 +89,7 @@ func checkWithHAProxy(ctx context.Context, o *options.Options, line *loop.Line) 
 		return nil, err
 	}
 	var findings []report.Finding
-	for _, origin := range loop.Trace(refusal, p.Tree, line.Model()) {
+	for _, origin := range line.Trace(refusal, p) {
 		findings = append(findings, line.Locate(report.New(report.Quarantined, origin, "HAProxy refuses what the object asks for: %s", refusal.Message)))
 	}
 	if len(findings) == 0 {

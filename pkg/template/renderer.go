@@ -132,7 +132,7 @@ func (r *Renderer) shards(in Input, t *tree.Tree) error {
 		case !record.File.IsZero():
 			t.Add(tree.File{Path: record.Path, Kind: tree.Shard, Digest: record.File, Size: record.Size})
 		default:
-			text, err := r.execute("backends", in.Layout.Backends(i))
+			text, err := r.Backends(in.Layout.Backends(i))
 			if err != nil {
 				return err
 			}
@@ -140,6 +140,11 @@ func (r *Renderer) shards(in Input, t *tree.Tree) error {
 		}
 	}
 	return nil
+}
+
+// Backends is the content of the shard file of the given backends.
+func (r *Renderer) Backends(list []*model.Backend) ([]byte, error) {
+	return r.execute("backends", list)
 }
 
 // keep takes a file over from the old tree; false if it is not there, or may not be what

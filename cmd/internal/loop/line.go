@@ -38,6 +38,7 @@ type Line struct {
 	runDir   string
 
 	model    *model.Model
+	layout   shard.Layout     // of the last plan
 	findings []report.Finding // of the source
 }
 
@@ -107,7 +108,26 @@ func (l *Line) Conversions() map[string]int { return l.memo.Conversions() }
 
 // Trace finds the objects behind a refusal of a plan's tree.
 func (l *Line) Trace(refusal *process.Refusal, p *plan.Plan) []model.Origin {
-	return Trace(refusal, p.Tree, l.model)
+	r := refused{refusal: refusal, model: l.model, content: func(path string) []byte { return l.content(p, path) }}
+	if key := l.settings.ConfigMap; l.snapshot.Object(key) != nil {
+		r.global = key.Origin()
+	}
+	return r.trace()
+}
+
+// content is what stands in a file of a plan's tree. Of the files that did not change
+// only shards are rendered again; what HAProxy says of others needs no look inside.
+func (l *Line) content(p *plan.Plan, path string) []byte {
+	if text := p.Tree.Files[path].Bytes(); text != nil {
+		return text
+	}
+	for i, record := range p.Next.Records {
+		if record.Path == path {
+			text, _ := l.renderer.Backends(l.layout.Backends(i)) // it was rendered before
+			return text
+		}
+	}
+	return nil
 }
 
 // Model is the model of everything taken so far.
@@ -140,10 +160,10 @@ func (l *Line) Plan(old *shard.Registry) (*plan.Plan, error) {
 	if shards == 0 {
 		shards = l.model.Shards
 	}
-	layout := shard.Place(old, l.model, shard.Options{Shards: shards, Templates: l.renderer.Digest()})
-	t, err := l.renderer.Render(template.Input{Model: l.model, Layout: layout, Old: old, RunDir: l.runDir})
+	l.layout = shard.Place(old, l.model, shard.Options{Shards: shards, Templates: l.renderer.Digest()})
+	t, err := l.renderer.Render(template.Input{Model: l.model, Layout: l.layout, Old: old, RunDir: l.runDir})
 	if err != nil {
 		return nil, err
 	}
-	return plan.Make(plan.Input{Old: old, Layout: layout, Tree: t, Model: l.model}), nil
+	return plan.Make(plan.Input{Old: old, Layout: l.layout, Tree: t, Model: l.model}), nil
 }

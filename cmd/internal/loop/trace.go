@@ -7,45 +7,64 @@ import (
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
-// Trace finds the objects that made the text which HAProxy refuses: none where sluice
-// itself, or the whole, is to blame.
+// refused is a refusal with what is needed to find out whose it is.
+type refused struct {
+	refusal *process.Refusal
+	content func(path string) []byte // of the refused tree; nil: not known
+	model   *model.Model
+	global  model.Origin // of the global settings; zero: there are none
+}
+
+// trace finds the objects that made the text which HAProxy refuses: none where sluice
+// itself is to blame.
 //
 // Every section of a file that users' objects shape is named after what made it, so the
 // last section header at or above the line says whose it is.
-func Trace(refusal *process.Refusal, t *tree.Tree, m *model.Model) []model.Origin {
-	name := refusal.Section
-	if file, ok := t.Files[refusal.File]; ok && refusal.Line > 0 {
-		name = sectionAt(file.Bytes(), refusal.Line)
+func (r refused) trace() []model.Origin {
+	header := r.refusal.Section
+	if text := r.content(r.refusal.File); text != nil && r.refusal.Line > 0 {
+		header = sectionAt(text, r.refusal.Line)
 	}
-	kind, name, _ := strings.Cut(name, " ")
+	kind, name, _ := strings.Cut(header, " ")
 	var origins []model.Origin
 	switch kind {
 	case "backend":
-		if b := m.Backends.Lookup(name); b != nil {
+		if b := r.model.Backends.Lookup(name); b != nil {
 			origins = b.Origins
 		}
 	case "defaults":
-		for b := range m.Backends.All {
-			if b.Profile.Name == name && name != model.DefaultProfile {
-				origins = append(origins, b.Origins...)
-			}
-		}
+		origins = r.traceProfile(name)
 	case "userlist":
-		for _, list := range m.Userlists {
+		for _, list := range r.model.Userlists {
 			if list.Name == name {
 				origins = append(origins, list.Origin)
 			}
 		}
+	case "global", "resolvers", "frontend":
+		origins = append(origins, r.global)
 	}
-	if origins == nil {
-		origins = traceFile(refusal, m)
+	if len(origins) == 0 {
+		origins = traceFile(r.refusal, r.model)
 	}
 	origins = slices.Clone(origins)
 	slices.SortFunc(origins, model.CompareOrigins)
 	return slices.Compact(slices.DeleteFunc(origins, model.Origin.IsZero))
+}
+
+// traceProfile blames everybody who uses a profile: they all ask for the same.
+func (r refused) traceProfile(name string) []model.Origin {
+	if name == model.DefaultProfile || strings.HasPrefix(name, "base-") {
+		return []model.Origin{r.global}
+	}
+	var origins []model.Origin
+	for b := range r.model.Backends.All {
+		if b.Profile.Name == name {
+			origins = append(origins, b.Origins...)
+		}
+	}
+	return origins
 }
 
 // traceFile blames the object behind a file that HAProxy names in its message.

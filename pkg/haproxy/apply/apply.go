@@ -98,8 +98,14 @@ type Apply struct {
 	settled bool            // the worker holds that number
 	running bool            // a worker is known to run
 	flight  *flight         // the reload in flight
-	busy    []plan.DelServer
-	saved   saved
+
+	// asPromised is what the last reload ended with, where that is what was expected of it, and
+	// promised the number that the expected registry had.
+	asPromised *shard.Registry
+	promised   uint64
+
+	busy  []plan.DelServer
+	saved saved
 }
 
 // New is an Apply that knows nothing yet: call Open first.
@@ -136,8 +142,12 @@ func (a *Apply) expected() *shard.Registry {
 	return a.reg
 }
 
-// stale tells whether a plan was made against another registry than the expected one.
-func (a *Apply) stale(p *plan.Plan) bool { return p.Next.Batch != a.expected().Batch+1 }
+// stale tells whether a plan was made against another registry than the expected one. The
+// one that a reload was expected to end with is as good as the one it did end with.
+func (a *Apply) stale(p *plan.Plan) bool {
+	base := p.Next.Batch - 1
+	return base != a.expected().Batch && (a.reg != a.asPromised || base != a.promised)
+}
 
 // PendingRemovals are the servers in maintenance that wait for their last stream.
 func (a *Apply) PendingRemovals() int {

@@ -257,6 +257,9 @@ func (a *Apply) land(ctx context.Context, f *flight, out Outcome) Outcome {
 		a.save()
 	}
 	a.prune()
+	if out.Err == nil && !out.Drift {
+		a.asPromised, a.promised = a.reg, f.number
+	}
 	a.cfg.Fault("reload ends")
 	out.Registry = a.reg
 	return out

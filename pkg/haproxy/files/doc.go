@@ -4,7 +4,8 @@
 //	CONFIG/.sluice            marker and lock: the folder is sluice's
 //	CONFIG/current -> gen-7   what HAProxy is started on; swapped by one rename
 //	CONFIG/gen-7/conf.d/ maps/ crt-lists/ lists/ lua/ certs/ ...
-//	CONFIG/gen-6/             the last good generation
+//	CONFIG/gen-6/             the last good generation, as long as it holds no key that
+//	                          gen-7 lacks
 //	STATE/registry/           registry.json and shard-NNN.json
 //
 // Files never change in place: a new version is written under a hidden temporary name
@@ -22,6 +23,7 @@
 // It imports model, shard and tree. It decides nothing: which files belong into the
 // folder is plan's business, the order of the steps that of apply.
 //
-// Limits: Linux only (flock, syncfs). A Folder is used by one goroutine at a time; only
-// Stage and Check of a generation that is not current may run beside a write to current.
+// Limits: Linux only (flock, syncfs). A Folder is changed by one goroutine at a time; only
+// Stage of another generation may run beside a write to the current one. Scan, Compare and
+// Generation may be called from any goroutine.
 package files

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,7 @@ const (
 	markerName   = ".sluice"
 	currentName  = "current"
 	registryName = "registry"
+	keysName     = "certs" // folder of certificates with their private keys
 	// layoutVersion is the content of the marker: how the folder is laid out.
 	layoutVersion = "1\n"
 	// How long Open waits for the lock.
@@ -30,9 +33,11 @@ type Folder struct {
 	config   string // absolute path
 	registry string // absolute path
 	lock     *os.File
-	current  int // N of the current gen-N; 0: none
-	previous int // N of the last good generation; 0: none
-	stamps   map[string]stamp
+	current  atomic.Int64 // N of the current gen-N; 0: none
+	previous int          // N of the last good generation; 0: none
+
+	mu     sync.Mutex       // of stamps
+	stamps map[string]stamp // what Scan and Compare saw last
 	fault    func(point string)
 }
 
@@ -50,7 +55,7 @@ func Open(configDir, stateDir string) (*Folder, error) {
 	}
 	f := &Folder{
 		config: config, registry: filepath.Join(state, registryName),
-		stamps: map[string]stamp{}, fault: func(string) {},
+		fault: func(string) {},
 	}
 	if err := f.own(); err != nil {
 		return nil, err
@@ -71,7 +76,7 @@ func (f *Folder) OnStep(fault func(point string)) { f.fault = fault }
 func (f *Folder) Close() error { return f.lock.Close() }
 
 // Generation is the N of the current gen-N; 0: there is none yet.
-func (f *Folder) Generation() int { return f.current }
+func (f *Folder) Generation() int { return int(f.current.Load()) }
 
 // Current is the path of the symbolic link to the current generation: what HAProxy is
 // started on lies below it, at conf.d.
@@ -169,14 +174,14 @@ func (f *Folder) settle() error {
 	}
 	var rest []int
 	for _, entry := range entries {
-		if n := generationOf(entry.Name()); n != 0 && n != f.current {
+		if n := generationOf(entry.Name()); n != 0 && n != f.Generation() {
 			rest = append(rest, n)
 		}
 	}
 	slices.Sort(rest)
 	f.previous = 0
 	for _, n := range rest {
-		if n < f.current {
+		if n < f.Generation() {
 			f.previous = n
 		}
 	}
@@ -188,12 +193,12 @@ func (f *Folder) settle() error {
 			return fmt.Errorf("remove generation %d: %w", n, err)
 		}
 	}
-	return nil
+	return f.forgetKeys()
 }
 
 // readCurrent reads the link. One that leads nowhere is removed: all is written anew.
 func (f *Folder) readCurrent() error {
-	f.current = 0
+	f.current.Store(0)
 	target, err := os.Readlink(f.Current())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -205,15 +210,15 @@ func (f *Folder) readCurrent() error {
 	if info, err := os.Lstat(filepath.Join(f.config, target)); n == 0 || err != nil || !info.IsDir() {
 		return os.Remove(f.Current())
 	}
-	f.current = n
+	f.current.Store(int64(n))
 	return nil
 }
 
 // sweep removes the temporary files that a killed process left behind.
 func (f *Folder) sweep() error {
 	dirs := []string{f.registry}
-	if f.current != 0 {
-		dirs = append(dirs, f.Dir(f.current))
+	if n := f.Generation(); n != 0 {
+		dirs = append(dirs, f.Dir(n))
 	}
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

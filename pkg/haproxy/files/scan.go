@@ -76,11 +76,11 @@ type stamp struct {
 // those that hold no keys or passwords (for the others the path maps to nil). All that
 // lies there is reported, so that plan removes what does not belong; what is not a
 // regular file has a zero digest, and so has a file whose mode is not the one it is
-// written with.
+// written with. It may be called from any goroutine; what is written meanwhile may be seen
+// or not.
 func (f *Folder) Scan() (*tree.Tree, map[string][]byte, error) {
 	content := map[string][]byte{}
-	clear(f.stamps)
-	t, err := f.walk(func(file tree.File, text []byte) {
+	t, err := f.walk(nil, func(file tree.File, text []byte) {
 		if file.Kind == tree.Cert || file.Kind == tree.Userlists || file.Kind == Foreign {
 			text = nil
 		}
@@ -92,16 +92,22 @@ func (f *Folder) Scan() (*tree.Tree, map[string][]byte, error) {
 // Compare tells what stands in the current generation, like Scan, but reads only those
 // files whose size or time of change is another than when they were last read.
 func (f *Folder) Compare() (*tree.Tree, error) {
-	return f.walk(func(tree.File, []byte) {})
+	f.mu.Lock()
+	before := f.stamps
+	f.mu.Unlock()
+	return f.walk(before, func(tree.File, []byte) {})
 }
 
-func (f *Folder) walk(read func(file tree.File, text []byte)) (*tree.Tree, error) {
+// walk looks at each file of the current generation and reads those that are not as they
+// were before.
+func (f *Folder) walk(before map[string]stamp, read func(file tree.File, text []byte)) (*tree.Tree, error) {
 	t := &tree.Tree{Files: map[string]tree.File{}}
-	if f.current == 0 {
+	n := f.Generation()
+	if n == 0 {
 		return t, nil
 	}
-	root := f.Dir(f.current)
-	stamps := make(map[string]stamp, len(f.stamps))
+	root := f.Dir(n)
+	stamps := make(map[string]stamp, len(before))
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return ignoreGone(err)
@@ -110,39 +116,53 @@ func (f *Folder) walk(read func(file tree.File, text []byte)) (*tree.Tree, error
 		if err != nil {
 			return err
 		}
-		name = filepath.ToSlash(name)
-		file := tree.File{Path: name, Kind: KindOf(name)}
+		file := tree.File{Path: filepath.ToSlash(name)}
+		file.Kind = KindOf(file.Path)
 		info, err := entry.Info()
 		if err != nil {
 			return ignoreGone(err)
 		}
 		if info.Mode().IsRegular() {
-			now := stamp{size: info.Size(), mtime: info.ModTime(), mode: info.Mode()}
-			old := f.stamps[name]
-			now.digest = old.digest
-			if old != now || now.digest.IsZero() {
-				text, err := os.ReadFile(path)
-				if err != nil {
-					return ignoreGone(err)
-				}
-				now.digest = model.DigestOf(text)
-				now.size = int64(len(text))
+			now, text, err := look(path, info, before[file.Path])
+			if err != nil {
+				return ignoreGone(err)
+			}
+			stamps[file.Path] = now
+			file.Size = now.size
+			if text != nil {
 				read(file, text)
 			}
-			stamps[name] = now
-			file.Size = now.size
 			if wellGuarded(file.Kind, info.Mode()) {
 				file.Digest = now.digest
 			}
 		}
-		t.Files[name] = file
+		t.Files[file.Path] = file
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the current generation: %w", err)
 	}
+	f.mu.Lock()
 	f.stamps = stamps
+	f.mu.Unlock()
 	return t, nil
+}
+
+// look is the stamp of a file, and its content where it had to be read.
+func look(path string, info fs.FileInfo, before stamp) (stamp, []byte, error) {
+	now := stamp{size: info.Size(), mtime: info.ModTime(), mode: info.Mode(), digest: before.digest}
+	if now == before && !now.digest.IsZero() {
+		return now, nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return stamp{}, nil, err
+	}
+	if text == nil {
+		text = []byte{}
+	}
+	now.size, now.digest = int64(len(text)), model.DigestOf(text)
+	return now, text, nil
 }
 
 // wellGuarded tells whether nobody else can read a file that holds keys or passwords.

@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -28,8 +29,8 @@ func (f *Folder) Stage(n int, wanted, standing *tree.Tree) (map[tree.Kind]int, e
 	}
 	f.fault("generation cleared")
 	s := stage{folder: f, batch: f.BatchIn(n), standing: standing, written: map[tree.Kind]int{}}
-	if f.current != 0 {
-		s.from = f.Dir(f.current)
+	if current := f.Generation(); current != 0 {
+		s.from = f.Dir(current)
 	}
 	if err := s.folders(wanted); err != nil {
 		return nil, fmt.Errorf("stage generation %d: %w", n, err)
@@ -173,12 +174,11 @@ func (f *Folder) Swap(n int) error {
 		return fmt.Errorf("swap in generation %d: %w", n, err)
 	}
 	f.fault("link renamed")
-	if n > f.current {
-		f.previous = f.current
-	} else {
-		f.previous = 0
+	f.previous = 0
+	if before := f.Generation(); n > before {
+		f.previous = before
 	}
-	f.current = n
+	f.current.Store(int64(n))
 	if err := syncDir(f.config); err != nil {
 		return fmt.Errorf("swap in generation %d: %w", n, err)
 	}
@@ -187,7 +187,7 @@ func (f *Folder) Swap(n int) error {
 
 // Discard removes a generation that is not current.
 func (f *Folder) Discard(n int) error {
-	if n == f.current {
+	if n == f.Generation() {
 		panic(fmt.Sprintf("files: generation %d is the current one", n))
 	}
 	if err := os.RemoveAll(f.Dir(n)); err != nil {
@@ -196,11 +196,15 @@ func (f *Folder) Discard(n int) error {
 	return nil
 }
 
-// Prune removes all generations but the current and the last good one.
+// Prune removes all generations but the current and the last good one; that one, too, where
+// it holds a key that the current one lacks.
 func (f *Folder) Prune() error {
 	entries, err := os.ReadDir(f.config)
 	if err != nil {
 		return fmt.Errorf("read the configuration folder: %w", err)
+	}
+	if err := f.forgetKeys(); err != nil {
+		return err
 	}
 	for _, entry := range entries {
 		n := generationOf(entry.Name())
@@ -212,5 +216,35 @@ func (f *Folder) Prune() error {
 		}
 		f.fault("generation removed")
 	}
+	return nil
+}
+
+// forgetKeys removes the last good generation if it holds a file below certs/ that the
+// current one lacks: a key leaves the disk with its Secret. Nothing is lost, since sluice
+// never goes back to it once another generation has been loaded.
+func (f *Folder) forgetKeys() error {
+	if f.previous == 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Join(f.Dir(f.previous), keysName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for keys that are gone: %w", err)
+	}
+	for _, entry := range entries {
+		_, err := os.Lstat(filepath.Join(f.Dir(f.Generation()), keysName, entry.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			return f.discardPrevious()
+		}
+	}
+	return nil
+}
+
+func (f *Folder) discardPrevious() error {
+	n := f.previous
+	f.previous = 0
+	if err := f.Discard(n); err != nil {
+		return err
+	}
+	f.fault("generation removed")
 	return nil
 }

@@ -82,7 +82,7 @@ func create(path string, content []byte, o options) (err error) {
 
 // modeOf is the mode of a file of a generation.
 func modeOf(file tree.File) fs.FileMode {
-	if file.Secret != nil || file.Kind == tree.Cert || file.Kind == tree.Userlists || strings.HasPrefix(file.Path, "certs/") {
+	if file.Secret != nil || file.Kind == tree.Cert || file.Kind == tree.Userlists || strings.HasPrefix(file.Path, keysName+"/") {
 		return 0o600
 	}
 	return 0o644
@@ -102,10 +102,11 @@ type Batch struct {
 	folder *Folder
 	root   string
 	dirs   map[string]bool // folders to sync
+	forget bool            // a key was removed that the last good generation has, too
 }
 
 // Batch begins changes of the current generation.
-func (f *Folder) Batch() *Batch { return f.BatchIn(f.current) }
+func (f *Folder) Batch() *Batch { return f.BatchIn(f.Generation()) }
 
 // BatchIn begins changes of a generation, which may be a staged one.
 func (f *Folder) BatchIn(n int) *Batch {
@@ -158,6 +159,10 @@ func (b *Batch) Remove(name string) error {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
 	b.folder.fault("file removed")
+	if strings.HasPrefix(name, keysName+"/") && b.root == b.folder.Dir(b.folder.Generation()) && b.folder.previous != 0 {
+		_, err := os.Lstat(filepath.Join(b.folder.Dir(b.folder.previous), name))
+		b.forget = b.forget || err == nil
+	}
 	b.dirs[filepath.Dir(path)] = true
 	for dir := filepath.Dir(path); dir != b.root && !known(b.root, dir); dir = filepath.Dir(dir) {
 		if os.Remove(dir) != nil {
@@ -169,7 +174,7 @@ func (b *Batch) Remove(name string) error {
 	return nil
 }
 
-// Sync makes all changes so far last.
+// Sync makes all changes so far last, and forgets keys that were removed: see Prune.
 func (b *Batch) Sync() error {
 	for _, dir := range slices.Sorted(maps.Keys(b.dirs)) {
 		if err := syncDir(dir); err != nil {
@@ -178,6 +183,10 @@ func (b *Batch) Sync() error {
 		b.folder.fault("folder synced")
 	}
 	clear(b.dirs)
+	if b.forget {
+		b.forget = false
+		return b.folder.discardPrevious()
+	}
 	return nil
 }
 
