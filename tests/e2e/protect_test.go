@@ -326,16 +326,19 @@ func holds(t *testing.T, c *harness.Controller, text string) []string {
 	var found []string
 	for _, folder := range []string{c.ConfigDir, c.StateDir, c.RunDir} {
 		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
+			if err == nil && !entry.Type().IsRegular() {
+				return nil
 			}
 			content, err := os.ReadFile(path)
 			if strings.Contains(string(content), text) {
 				found = append(found, path)
 			}
+			if os.IsNotExist(err) {
+				return nil // it went meanwhile
+			}
 			return err
 		})
-		if err != nil && !os.IsNotExist(err) {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

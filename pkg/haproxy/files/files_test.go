@@ -414,3 +414,52 @@ func TestBatchSyncsEachFolderOnce(t *testing.T) {
 		t.Errorf("%d syncs of folders, want 2", syncs)
 	}
 }
+
+// A key leaves the disk with its Secret, the last good generation included.
+func TestKeysAreForgotten(t *testing.T) {
+	both := map[string]string{"conf.d/00-global.cfg": "global\n", "certs/a.pem": "key a", "certs/b.pem": "key b"}
+	one := map[string]string{"conf.d/00-global.cfg": "global\n", "certs/b.pem": "key b"}
+	generations := func(config string) string {
+		list, _ := filepath.Glob(filepath.Join(config, "gen-*"))
+		for i := range list {
+			list[i] = filepath.Base(list[i])
+		}
+		return strings.Join(list, " ")
+	}
+	cases := map[string]struct {
+		then func(t *testing.T, f *Folder, config, state string) error
+		want string
+	}{
+		"by a change of the current generation": {func(t *testing.T, f *Folder, _, _ string) error { return f.Remove("certs/a.pem") }, "gen-2"},
+		"by a change of another file":           {func(t *testing.T, f *Folder, _, _ string) error { return f.Remove("conf.d/00-global.cfg") }, "gen-1 gen-2"},
+		"by a new generation": {func(t *testing.T, f *Folder, _, _ string) error {
+			stageAndSwap(t, f, 3, treeOf(one), treeOf(both))
+			return f.Prune()
+		}, "gen-3"},
+		"not by a new generation that keeps them": {func(t *testing.T, f *Folder, _, _ string) error {
+			stageAndSwap(t, f, 3, treeOf(both), treeOf(both))
+			return f.Prune()
+		}, "gen-2 gen-3"},
+		"by a start after a kill": {func(t *testing.T, f *Folder, config, state string) error {
+			if err := errors.Join(os.Remove(filepath.Join(config, "gen-2/certs/a.pem")), f.Close()); err != nil {
+				return err
+			}
+			open(t, config, state)
+			return nil
+		}, "gen-2"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			config, state := t.TempDir(), t.TempDir()
+			f := open(t, config, state)
+			stageAndSwap(t, f, 1, treeOf(both), nil)
+			stageAndSwap(t, f, 2, treeOf(both), treeOf(both))
+			if err := c.then(t, f, config, state); err != nil {
+				t.Fatal(err)
+			}
+			if got := generations(config); got != c.want {
+				t.Errorf("%s are left, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -38,7 +38,7 @@ type Folder struct {
 
 	mu     sync.Mutex       // of stamps
 	stamps map[string]stamp // what Scan and Compare saw last
-	fault    func(point string)
+	fault  func(point string)
 }
 
 // Open prepares both folders. It creates what is missing, takes the lock, and removes

@@ -208,7 +208,7 @@ func (f *Folder) Prune() error {
 	}
 	for _, entry := range entries {
 		n := generationOf(entry.Name())
-		if n == 0 || n == f.current || n == f.previous {
+		if n == 0 || n == f.Generation() || n == f.previous {
 			continue
 		}
 		if err := f.Discard(n); err != nil {
