@@ -14,19 +14,18 @@ import (
 // functions are what a template may call. docs/templates.md describes them to users.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"word":        token.Word,
-		"words":       words,
-		"address":     address,
-		"quoted":      token.Quoted,
-		"logFormat":   token.LogFormat,
-		"time":        duration,
-		"hashes":      hashes,
-		"servers":     servers,
-		"value":       value,
-		"valueOf":     valueOf,
-		"corsOrigin":  corsOrigin,
-		"ifUntrusted": func(f *model.Frontend) string { return trusted(f, " unless { var(txn.trusted) -m found }") },
-		"untrusted":   func(f *model.Frontend) string { return trusted(f, " !{ var(txn.trusted) -m found }") },
+		"word":       token.Word,
+		"words":      words,
+		"address":    address,
+		"quoted":     token.Quoted,
+		"logFormat":  token.LogFormat,
+		"time":       duration,
+		"hashes":     hashes,
+		"servers":    servers,
+		"value":      value,
+		"valueOf":    valueOf,
+		"corsOrigin": corsOrigin,
+		"unlessSaid": unlessSaid,
 	}
 }
 
@@ -116,9 +115,10 @@ func corsOrigin(c *model.CORS) string {
 	return "%[var(txn.origin)]"
 }
 
-func trusted(f *model.Frontend, condition string) string {
+// unlessSaid is the condition that a header is not one that a trusted proxy has set.
+func unlessSaid(f *model.Frontend, header string) string {
 	if f.TrustedProxies == nil {
 		return ""
 	}
-	return condition
+	return " unless { var(txn.trusted) -m found } { req.hdr(" + header + ") -m found }"
 }

@@ -279,7 +279,9 @@ func TestCORS(t *testing.T) {
 
 // A password hash of absurd cost would stop everybody's HAProxy, at load or at a login.
 func TestHashOfAbsurdCost(t *testing.T) {
-	users := func(hash string) string { return harness.Secret("users", map[string]string{"auth": "zoe:" + hash + "\n"}) }
+	users := func(hash string) string {
+		return harness.Secret("users", map[string]string{"auth": "zoe:" + hash + "\n"})
+	}
 	const tail = "$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/"
 	harness.EachVersion(t, func(t *testing.T, binary string) {
 		pod := harness.NewPod(t, "web-1")

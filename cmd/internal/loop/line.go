@@ -63,6 +63,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			DefaultCertificate:       own,
 			DefaultCertificateSecret: key(snapshot.Secret, o.DefaultSSLCertificate),
 			DefaultBackendService:    key(snapshot.Service, o.DefaultBackendService),
+			AllowCrossNamespace:      o.AllowCrossNamespace,
 			Bind:                     resolve.Bind{HTTP: o.HTTPAddress, HTTPS: o.HTTPSAddress},
 		},
 	}

@@ -219,6 +219,8 @@ func (l *Loop) finish(ctx context.Context, p *plan.Plan, out apply.Outcome) {
 	case ctx.Err() != nil:
 	case out.Refusal != nil:
 		l.refused(p, out)
+	case errors.Is(out.Err, apply.ErrStale):
+		l.dirty = true
 	case out.Err != nil:
 		l.fail(out.Err)
 	case out.Drift:

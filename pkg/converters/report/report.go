@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
@@ -42,7 +45,21 @@ func (f Finding) String() string {
 	if f.File != "" {
 		where = fmt.Sprintf("%s:%d: ", f.File, f.Line)
 	}
-	return fmt.Sprintf("%s%s: %s: %s [%s]", where, f.Severity(), f.Object, f.Message, f.Code)
+	return oneLine(fmt.Sprintf("%s%s: %s: %s [%s]", where, f.Severity(), f.Object, f.Message, f.Code))
+}
+
+// oneLine writes what can't be printed as Go does in a string: a user's line feed must
+// not begin a line of the report.
+func oneLine(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // New is a finding with a formatted message.

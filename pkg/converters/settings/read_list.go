@@ -76,7 +76,7 @@ func parsePaths(o *Option, text string) (value, error) {
 // page has that origin.
 func parseOrigins(o *Option, text string) (value, error) {
 	const expected = "* alone, or origins such as https://example.com"
-	if strings.Trim(text, " ") == "*" {
+	if strings.TrimSpace(text) == "*" {
 		return value{text: "*", names: []string{"*"}}, nil
 	}
 	return parseEach(o, text, expected, func(s string) (string, bool) {

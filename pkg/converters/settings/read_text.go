@@ -123,7 +123,7 @@ func parseURL(o *Option, text string) (value, error) {
 		return value{text: text}, nil
 	}
 	u, err := url.Parse(text)
-	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && validHost(u) {
+	if err == nil && !strings.Contains(text, " ") && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && validHost(u) {
 		if again := u.String(); len(again) <= 2048 && strings.Trim(again, printable) == "" {
 			return value{text: again}, nil
 		}

@@ -16,12 +16,14 @@ func Options(o model.ServerOptions) string {
 	if o.SSL {
 		w.add("ssl")
 		if o.Verify {
-			w.add("verify", "required", "ca-file", o.CAFile)
+			w.add("verify", "required", "ca-file", "certs/"+o.CAFile)
 			w.text("verifyhost", o.VerifyHost)
 		} else {
 			w.add("verify", "none")
 		}
-		w.text("crt", o.CertFile)
+		if o.CertFile != "" {
+			w.add("crt", "certs/"+o.CertFile)
+		}
 		w.text("sni", o.SNI)
 		w.text("alpn", o.ALPN)
 	}

@@ -31,7 +31,7 @@ func TestLine(t *testing.T) {
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 5 cookie c0ffee proto h2 disabled"},
 		"TLS without a CA verifies nothing": {v4, model.ServerOptions{SSL: true, ALPN: "h2"},
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none alpn h2"},
-		"TLS with all parameters": {v4, model.ServerOptions{SSL: true, Verify: true, CAFile: "certs/a.pem", CertFile: "certs/b.pem",
+		"TLS with all parameters": {v4, model.ServerOptions{SSL: true, Verify: true, CAFile: "a.pem", CertFile: "b.pem",
 			SNI: "str(a.example)", VerifyHost: "a.example", ALPN: "h2,http/1.1"},
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify required ca-file certs/a.pem verifyhost a.example crt certs/b.pem sni str(a.example) alpn h2,http/1.1"},
 		"checks and limits": {v4, model.ServerOptions{SendProxy: "send-proxy-v2", MaxConn: 7, MaxQueue: 8,

@@ -1,0 +1,318 @@
+package property
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+)
+
+// haproxy is a HAProxy as the line sees it: the real one, or a model of it.
+type haproxy interface {
+	// config adds the sides of HAProxy to the configuration of an Apply; hook is called
+	// while the folder is read by a reload.
+	config(c *apply.Config, pid func() int, hook func(point string))
+	die()
+	trouble(what string) // that comes once
+	// differs says in what a worker differs from what it shall serve; empty: in nothing.
+	differs(w *world, want *served) string
+}
+
+// fake is a model of HAProxy: master, worker and supervisor in one.
+type fake struct {
+	mu             sync.Mutex
+	current        string // the link to the current generation
+	expected       func() int
+	hook           func(point string)
+	master, worker int
+	pids           int // given away so far
+	state          *served
+	next           string   // trouble that comes once
+	complaints     []string // about commands that do not fit the state
+}
+
+func (f *fake) config(c *apply.Config, pid func() int, hook func(point string)) {
+	f.expected, f.hook = pid, hook
+	c.Worker, c.Master, c.Supervisor, c.Check = fakeWorker{f}, f, f, f.check
+}
+
+func (f *fake) die() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.master, f.worker, f.state = 0, 0, nil
+}
+
+func (f *fake) trouble(what string) { f.next = what }
+
+func (f *fake) takes(what string) bool {
+	if f.next != what {
+		return false
+	}
+	f.next = ""
+	return true
+}
+
+func (f *fake) check(_ context.Context, confDir string) error {
+	f.hook("haproxy checks")
+	content, err := read(filepath.Dir(confDir))
+	if err == nil {
+		_, err = load(content)
+	}
+	return err
+}
+
+func (f *fake) read() (*served, error) {
+	content, err := read(f.current)
+	if err != nil {
+		return nil, err
+	}
+	return load(content)
+}
+
+func (f *fake) Start(context.Context) error {
+	next, err := f.read()
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pids += 2
+	f.master, f.worker, f.state = f.pids-1, f.pids, next
+	return nil
+}
+
+func (f *fake) Adopt(context.Context) (int, bool) { return f.PID(), f.PID() != 0 }
+
+func (f *fake) PID() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.master
+}
+
+func (f *fake) Reload(context.Context) (string, error) {
+	if f.PID() == 0 {
+		return "", errors.New("no such socket")
+	}
+	next, err := f.read()
+	if err != nil {
+		return "", &socket.Refused{Logs: err.Error()}
+	}
+	refused := f.takes("reload is refused")
+	func() {
+		// HAProxy goes on when the controller is killed meanwhile.
+		defer func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if !refused {
+				f.pids++
+				f.worker, f.state = f.pids, next
+			}
+		}()
+		f.hook("haproxy reads")
+	}()
+	if refused {
+		return "", &socket.Refused{Logs: "cannot bind"}
+	}
+	if f.takes("answer to reload is lost") {
+		return "", errors.New("connection reset")
+	}
+	return "", nil
+}
+
+func (f *fake) Processes(context.Context) ([]socket.Process, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.master == 0 {
+		return nil, errors.New("no such socket")
+	}
+	return []socket.Process{{PID: f.master, Type: "master"}, {PID: f.worker, Type: "worker"}}, nil
+}
+
+// fakeWorker is the runtime socket: its PID is the worker's.
+type fakeWorker struct{ *fake }
+
+// connect locks the worker where it is the expected one.
+func (f fakeWorker) connect() (func(), error) {
+	f.mu.Lock()
+	switch want := f.expected(); {
+	case f.master == 0:
+		f.mu.Unlock()
+		return nil, errors.New("no such socket")
+	case want != 0 && want != f.worker:
+		f.mu.Unlock()
+		return nil, &socket.WrongWorker{Want: want, Have: f.worker}
+	}
+	return f.mu.Unlock, nil
+}
+
+func (f fakeWorker) PID(context.Context) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.master == 0 {
+		return 0, errors.New("no such socket")
+	}
+	return f.worker, nil
+}
+
+func (f fakeWorker) Generation(context.Context) (uint64, error) {
+	unlock, err := f.connect()
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	n, _ := strconv.ParseUint(f.state.Maps["sluice"]["generation"], 10, 64)
+	return n, nil
+}
+
+func (f fakeWorker) SetGeneration(_ context.Context, n uint64) error {
+	unlock, err := f.connect()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f.state.Maps["sluice"]["generation"] = strconv.FormatUint(n, 10)
+	return nil
+}
+
+func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Result, error) {
+	results := make([]socket.Result, len(commands))
+	unlock, err := f.connect()
+	if err != nil {
+		for i, c := range commands {
+			results[i] = socket.Result{Command: c, Err: err}
+		}
+		return results, err
+	}
+	defer unlock()
+	broken := f.takes("socket breaks")
+	for i, c := range commands {
+		results[i].Command = c
+		if broken && i >= len(commands)/2 {
+			err = errors.New("connection reset")
+			results[i].Err = err
+			continue
+		}
+		if f.takes("answer is odd") {
+			results[i].Err = &socket.UnexpectedAnswer{Command: c.Verb(), Answer: "huh"}
+			continue
+		}
+		if why := f.state.carryOut(c); why != "" {
+			f.complaints = append(f.complaints, fmt.Sprintf("%s: %s", plan.Describe(c), why))
+			results[i].Err = &socket.UnexpectedAnswer{Command: c.Verb(), Answer: why}
+		}
+	}
+	return results, err
+}
+
+// carryOut does what a command says, or says why it does not fit the state.
+func (s *served) carryOut(command plan.Command) string {
+	switch c := command.(type) {
+	case plan.AddServer, plan.SetServer, plan.DelServer:
+		return s.onServer(command)
+	case plan.EditMap:
+		entries := s.Maps[c.Map]
+		for i, e := range c.Edits {
+			_, there := entries[e.Key]
+			if there == c.Add[i] {
+				return fmt.Sprintf("%s is there: %v", e.Key, there)
+			}
+			if delete(entries, e.Key); e.Value != nil {
+				entries[e.Key] = *e.Value
+			}
+		}
+	case plan.EditList:
+		list := s.Lists[c.List]
+		for _, entry := range c.Add {
+			if slices.Contains(list, entry+"\n") {
+				return entry + " is there already"
+			}
+			list = append(list, entry+"\n")
+		}
+		for _, entry := range c.Remove {
+			at := slices.Index(list, entry+"\n")
+			if at < 0 {
+				return entry + " is not there"
+			}
+			list = slices.Delete(list, at, at+1)
+		}
+		slices.Sort(list)
+		s.Lists[c.List] = list
+	default:
+		return s.onCertificate(command)
+	}
+	return ""
+}
+
+func (s *served) onServer(command plan.Command) string {
+	switch c := command.(type) {
+	case plan.AddServer:
+		servers, found := s.Backends[c.Backend]
+		if _, there := servers[c.Server.Name()]; !found || there {
+			return fmt.Sprintf("backend %v, server %v", found, there)
+		}
+		v := newServer(strings.Fields(string(serverline.AppendParameters(nil, &c.Server, serverline.Options(c.Options)))))
+		v.Maint = c.Server.State.String() == "maint"
+		servers[c.Server.Name()] = v
+	case plan.SetServer:
+		v, found := s.Backends[c.Backend][c.Server]
+		if !found {
+			return "no such server"
+		}
+		if c.Weight != nil {
+			v.Weight = *c.Weight
+		}
+		if c.State != nil {
+			v.Maint = c.State.String() == "maint"
+		}
+		s.Backends[c.Backend][c.Server] = v
+	case plan.DelServer:
+		if _, found := s.Backends[c.Backend][c.Server]; !found {
+			return "no such server"
+		}
+		delete(s.Backends[c.Backend], c.Server)
+	}
+	return ""
+}
+
+func (s *served) onCertificate(command plan.Command) string {
+	switch c := command.(type) {
+	case plan.AddCertificate:
+		s.Certs[c.Certificate.Name] = c.Certificate.PEM.Reveal()
+	case plan.DelCertificate:
+		if _, found := s.Certs[c.Name]; !found {
+			return "no such certificate"
+		}
+		if slices.ContainsFunc(s.CrtList, func(line string) bool { return strings.HasPrefix(line, "certs/"+c.Name+" ") }) {
+			return "it is in use"
+		}
+		delete(s.Certs, c.Name)
+	case plan.AddCrtLine:
+		line := crtLine(c.Line.Certificate, c.Line.Hosts)
+		if _, found := s.Certs[c.Line.Certificate]; !found || slices.Contains(s.CrtList, line) {
+			return fmt.Sprintf("the certificate is there: %v", found)
+		}
+		s.CrtList = append(s.CrtList, line)
+	case plan.DelCrtLine:
+		at := slices.Index(s.CrtList, crtLine(c.Line.Certificate, c.Line.Hosts))
+		if at < 1 {
+			return "no such line, or the first"
+		}
+		s.CrtList = slices.Delete(s.CrtList, at, at+1)
+	default:
+		return "unknown command"
+	}
+	return ""
+}
+
+func crtLine(certificate string, hosts []string) string {
+	return strings.Join(append([]string{"certs/" + certificate}, hosts...), " ")
+}
