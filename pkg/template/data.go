@@ -57,16 +57,27 @@ func lists(in Input, t *tree.Tree) error {
 	return nil
 }
 
-// certificates are named after their content: one that stands there is the same.
+// certificates renders the files below certs/. One that stands there with the right
+// content is not written again: somebody may have changed what stands there.
 func certificates(in Input, t *tree.Tree) error {
 	for _, list := range [][]*model.Certificate{in.Model.Certificates, in.Model.CAFiles} {
 		for _, c := range list {
-			if path := "certs/" + c.Name; !in.keep(path, t) {
+			if path := "certs/" + c.Name; !in.holds(path, c) || !in.keep(path, t) {
 				t.Add(tree.NewSecretFile(path, tree.Cert, c.PEM))
 			}
 		}
 	}
 	return nil
+}
+
+// holds tells whether the old tree's file is that of a certificate. Most are named after
+// a digest of their content, which spares to compute it.
+func (in Input) holds(path string, c *model.Certificate) bool {
+	if in.Old.Tree == nil {
+		return false
+	}
+	stands, ok := in.Old.Tree.Files[path]
+	return ok && (strings.HasPrefix(c.Name, stands.Digest.String()) || stands.Digest == c.PEM.Digest())
 }
 
 // crtLists renders the certificate list of the https frontend.

@@ -1,5 +1,187 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
-func (b *bench) requests(ctx context.Context) error { return nil }
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
+)
+
+// The shape of the measurement of requests.
+const (
+	manyHosts    = 10_000
+	fewHosts     = 10
+	fewBackends  = 10
+	podAddresses = 8 // that the one responder listens on
+	podsOf       = 2 // servers of a backend
+	roundTime    = 2 * time.Second
+	warmUpTime   = 4 * time.Second
+	connections  = 32
+)
+
+// requests measures what the number of hosts and backends, and sluice's rules, cost a
+// request. HAProxy has one thread, so that it is what limits the rate; wrk has one, too, and
+// so has the responder, another HAProxy that answers by itself.
+func (b *bench) requests(ctx context.Context) error {
+	wrk, err := b.findWrk()
+	if err != nil {
+		return err
+	}
+	sink, err := net.ListenPacket("udp", "127.0.0.1:0") // the access log; nobody reads it
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	pods, port, err := b.responder()
+	if err != nil {
+		return err
+	}
+	defer pods.stop()
+	shared := cluster{services: fewBackends, endpoints: podsOf, pods: podList(), port: port, share: func(i int) int { return i % fewBackends }}
+	few, many, all := shared, shared, shared
+	few.ingresses, many.ingresses = fewHosts, manyHosts
+	all.services, all.ingresses, all.share = manyHosts, manyHosts, nil
+	t := &traffic{bench: b, wrk: wrk, log: sink.LocalAddr().String()}
+	defer t.stop()
+	for _, c := range []struct {
+		name    string
+		hosts   int
+		cluster cluster
+		write   func(*traffic, cluster, string, string) error
+	}{
+		{"few", fewHosts, few, (*traffic).rendered},
+		{"many", manyHosts, many, (*traffic).rendered},
+		{"all", manyHosts, all, (*traffic).rendered},
+		{"hand", manyHosts, all, (*traffic).handWritten},
+	} {
+		if err := t.start(c.name, c.hosts, func(dir, address string) error { return c.write(t, c.cluster, dir, address) }); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return t.compare(ctx)
+}
+
+// podList are the addresses of the responder.
+func podList() []string {
+	list := make([]string, podAddresses)
+	for i := range list {
+		list[i] = fmt.Sprintf("127.0.0.%d", 2+i)
+	}
+	return list
+}
+
+// responder starts the server that plays all pods.
+func (b *bench) responder() (*proxy, int32, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, 0, err
+	}
+	_, port, _ := strings.Cut(address, ":")
+	var text strings.Builder
+	text.WriteString("global\n    nbthread 1\n    maxconn 40000\ndefaults\n    mode http\n    timeout client 5m\n    timeout http-request 5m\nfrontend pods\n")
+	for _, pod := range podList() {
+		fmt.Fprintf(&text, "    bind %s:%s\n", pod, port)
+	}
+	text.WriteString("    http-request return status 200 content-type text/plain string \"ok\"\n")
+	dir := filepath.Join(b.dir, "pods")
+	if err := writeFiles(dir, map[string]string{"conf.d/pods.cfg": text.String()}); err != nil {
+		return nil, 0, err
+	}
+	p, err := startProxy(b.binaries["3.4"], dir, podList()[0]+":"+port)
+	var number int32
+	_, _ = fmt.Sscan(port, &number)
+	return p, number, err
+}
+
+// rendered writes the tree that sluice makes of a cluster.
+func (t *traffic) rendered(c cluster, dir, address string) error {
+	s, err := newSetup(address, dir)
+	if err != nil {
+		return err
+	}
+	l := newLine(s)
+	l.take(append(c.changes(), settings(map[string]string{"nbthread": "1", "max-connections": "5000", "syslog-endpoint": t.log})))
+	files := map[string]string{}
+	for path, file := range l.plan(nil).Tree.Files {
+		files[path] = string(file.Bytes())
+	}
+	number := tree.GenerationFile(1)
+	files[number.Path] = string(number.Bytes())
+	return writeFiles(dir, files)
+}
+
+// handWritten writes what an expert would write by hand for the same hosts and pods: one
+// frontend, one map, the same timeouts, retries and headers, the access log to the same
+// place.
+func (t *traffic) handWritten(c cluster, dir, address string) error {
+	var hosts, backends strings.Builder
+	for i := range c.services {
+		fmt.Fprintf(&hosts, "%s %s\n", hostOf(i), nameOf(i))
+		fmt.Fprintf(&backends, "backend %s\n    balance roundrobin\n", nameOf(i))
+		for j := range c.endpoints {
+			fmt.Fprintf(&backends, "    server pod%d %s:%d\n", j+1, c.address(i, j, 0), c.port)
+		}
+	}
+	return writeFiles(dir, map[string]string{
+		"conf.d/haproxy.cfg":  fmt.Sprintf(handWritten, t.log, address),
+		"conf.d/services.cfg": backends.String(),
+		"maps/hosts.map":      hosts.String(),
+	})
+}
+
+const handWritten = `global
+    default-path parent
+    nbthread 1
+    maxconn 5000
+    hard-stop-after 10m
+    log %s len 1024 format raw local0
+
+defaults
+    mode http
+    log global
+    option httplog
+    option dontlognull
+    option idle-close-on-response
+    timeout client 50s
+    timeout client-fin 50s
+    timeout connect 1s
+    timeout server 50s
+    timeout server-fin 50s
+    timeout queue 5s
+    timeout tunnel 1h
+    timeout http-request 5s
+    timeout http-keep-alive 1m
+    retries 3
+    option redispatch 1
+    retry-on conn-failure empty-response
+
+frontend http
+    bind %s
+    http-request set-header X-Forwarded-For %%[src]
+    http-request set-header X-Forwarded-Proto http
+    use_backend %%[req.hdr(host),lower,map(maps/hosts.map)]
+    default_backend none
+
+backend none
+    http-request return status 404 content-type text/plain string "no such host"
+
+`
+
+// writeFiles writes files below a folder.
+func writeFiles(dir string, files map[string]string) error {
+	for path, text := range files {
+		name := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -43,6 +43,11 @@ func (t *table) ratio(what string, value, limit float64) {
 	t.claim(what, fmt.Sprintf("<= %.1f", limit), fmt.Sprintf("%.2f", value), value <= limit)
 }
 
+// atLeast adds a ratio that must not fall below a limit.
+func (t *table) atLeast(what string, value, limit float64) {
+	t.claim(what, fmt.Sprintf(">= %.1f", limit), fmt.Sprintf("%.2f", value), value >= limit)
+}
+
 // inform adds a value for the reader.
 func (t *table) inform(what, value string) { t.add(row{t.section, what, "", value, ""}) }
 

@@ -71,26 +71,28 @@ func linesOf(certificate string, hosts []string) []model.CrtLine {
 	return append(lines, model.CrtLine{Certificate: certificate, Hosts: hosts[from:]})
 }
 
-// crtList is the line of the default certificate, then those of the hosts that are served
-// with it, then those of the other certificates by name.
+// crtList is the line of the controller's own certificate, then those of the hosts that
+// are served with the default one, then those of the other certificates by name. The first
+// line stays the same for good: it answers no host, since only its own names match it.
 func (m *Memo) crtList() []model.CrtLine {
 	list := make([]model.CrtLine, 1, 1+len(m.groupNames))
-	list[0] = model.CrtLine{Certificate: m.global.certificate.Name}
+	list[0] = model.CrtLine{Certificate: m.options.DefaultCertificate.Name}
 	for _, name := range m.groupNames {
 		list = append(list, m.groups[name].lines...)
 	}
 	return list
 }
 
-// certificateList are the default certificate, then all others, sorted by name.
+// certificateList are the controller's own certificate, then all others, sorted by name.
 func (m *Memo) certificateList() []*model.Certificate {
-	first := m.global.certificate
-	list := make([]*model.Certificate, 1, 1+len(m.pools.certificates.list))
-	list[0] = first
-	for _, certificate := range m.pools.certificates.list {
-		if certificate.Name != first.Name {
+	list := []*model.Certificate{m.options.DefaultCertificate}
+	others, _ := merged(m.pools.certificates.list, certificateName, []edit[*model.Certificate]{{m.global.certificate.Name, m.global.certificate, true}})
+	for _, certificate := range others {
+		if certificate.Name != list[0].Name {
 			list = append(list, certificate)
 		}
 	}
 	return list
 }
+
+func certificateName(c *model.Certificate) string { return c.Name }

@@ -16,7 +16,7 @@ type Options struct {
 	Class                    ingress.Class
 	ConfigMap                snapshot.Key       // the global settings
 	DefaultCertificate       *model.Certificate // the controller's own; required
-	DefaultCertificateSecret snapshot.Key       // takes its place where it can be used
+	DefaultCertificateSecret snapshot.Key       // serves hosts without a certificate in its place, where it can be used
 	DefaultBackendService    snapshot.Key       // serves what nobody claims, through its first port
 	Bind                     resolve.Bind
 	AllowCrossNamespace      bool // objects may name Secrets of other namespaces

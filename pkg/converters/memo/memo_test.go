@@ -304,8 +304,11 @@ func TestDefaultCertificateOfASecret(t *testing.T) {
 		t.Errorf("the default certificate is %v, findings %v", w.model.Certificates[0], w.codes())
 	}
 	w.put(secret("d", pair))
-	if len(w.model.Certificates) != 1 || w.model.Certificates[0].Origin.Name != "d" || len(w.model.CrtList) != 2 || len(w.model.CrtList[1].Hosts) != 2 {
+	if len(w.model.Certificates) != 2 || w.model.Certificates[1].Origin.Name != "d" || len(w.model.CrtList) != 2 || len(w.model.CrtList[1].Hosts) != 2 {
 		t.Errorf("certificates %v, crt-list %v", w.model.Certificates, w.model.CrtList)
+	}
+	if line := w.model.CrtList[0]; line.Certificate != "0default.pem" || len(line.Hosts) != 0 {
+		t.Errorf("the first line is %v: it can't be changed at run time, so it is the controller's own", line)
 	}
 }
 
