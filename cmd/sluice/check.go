@@ -79,7 +79,7 @@ func checkWithHAProxy(ctx context.Context, o *options.Options, line *loop.Line) 
 		return nil, fmt.Errorf("making a folder for the check: %w", err)
 	}
 	defer os.RemoveAll(folder)
-	p.Tree.Add(tree.GenerationFile(0))
+	p.Tree.Add(tree.GenerationFile(0, p.Tree.Digest()))
 	if err := writeTree(folder, p.Tree, true); err != nil {
 		return nil, err
 	}

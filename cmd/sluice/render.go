@@ -43,7 +43,7 @@ func render(o *options.Options, sources []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	p.Tree.Add(tree.GenerationFile(0))
+	p.Tree.Add(tree.GenerationFile(0, p.Tree.Digest()))
 	if o.Out == "-" {
 		printTree(s, p.Tree, o.WithKeys)
 	} else if err := writeTree(o.Out, p.Tree, o.WithKeys); err != nil {

@@ -91,7 +91,7 @@ func TestEveryRuleIsAccepted(t *testing.T) {
 		backends = append(backends, &model.Backend{Name: fmt.Sprintf("shop_svc-%d_80", i), Servers: []model.Server{server(1), server(2)}})
 	}
 	tr := render(t, testModel(backends...), nil, 4)
-	tr.Add(tree.GenerationFile(1))
+	tr.Add(tree.GenerationFile(1, tr.Digest()))
 	folder := t.TempDir()
 	harness.WriteTree(t, folder, tr)
 	for _, path := range tr.Paths() {

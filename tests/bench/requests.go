@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
@@ -58,6 +59,7 @@ func (b *bench) requests(ctx context.Context) error {
 		{"many", manyHosts, many, (*traffic).rendered},
 		{"all", manyHosts, all, (*traffic).rendered},
 		{"hand", manyHosts, all, (*traffic).handWritten},
+		{"handFew", fewHosts, few, (*traffic).handWritten},
 	} {
 		if err := t.start(c.name, c.hosts, func(dir, address string) error { return c.write(t, c.cluster, dir, address) }); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -83,7 +85,7 @@ func (b *bench) responder() (*proxy, int32, error) {
 	}
 	_, port, _ := strings.Cut(address, ":")
 	var text strings.Builder
-	text.WriteString("global\n    nbthread 1\n    maxconn 40000\ndefaults\n    mode http\n    timeout client 5m\n    timeout http-request 5m\nfrontend pods\n")
+	text.WriteString("global\n    nbthread 1\n    maxconn 9000\ndefaults\n    mode http\n    timeout client 5m\n    timeout http-request 5m\nfrontend pods\n")
 	for _, pod := range podList() {
 		fmt.Fprintf(&text, "    bind %s:%s\n", pod, port)
 	}
@@ -110,7 +112,7 @@ func (t *traffic) rendered(c cluster, dir, address string) error {
 	for path, file := range l.plan(nil).Tree.Files {
 		files[path] = string(file.Bytes())
 	}
-	number := tree.GenerationFile(1)
+	number := tree.GenerationFile(1, model.Digest{}) // nobody adopts this HAProxy
 	files[number.Path] = string(number.Bytes())
 	return writeFiles(dir, files)
 }

@@ -135,8 +135,23 @@ func (c *Controller) end(signal syscall.Signal) {
 	if c.command == nil {
 		return
 	}
-	_ = c.command.Process.Signal(signal)
+	c.Signal(signal)
 	c.Wait()
+}
+
+// Signal sends a signal to sluice and does not wait for what comes of it.
+func (c *Controller) Signal(signal syscall.Signal) { _ = c.command.Process.Signal(signal) }
+
+// WorkerPID is the pid of HAProxy's worker.
+func (c *Controller) WorkerPID() int {
+	c.t.Helper()
+	pid := 0
+	for line := range strings.Lines(c.Runtime("show info")) {
+		if text, found := strings.CutPrefix(line, "Pid: "); found {
+			_, _ = fmt.Sscan(text, &pid)
+		}
+	}
+	return pid
 }
 
 // Wait waits for the end of sluice and returns its exit code.

@@ -35,6 +35,7 @@ type PodOptions struct {
 	TLS         bool
 	Certificate *Pair               // served with TLS; nil: that of net/http/httptest
 	AskClient   bool                // ask for a client certificate, and take any
+	NeedProxy   bool                // refuse connections without a header of the PROXY protocol
 	Before      func(*http.Request) // called before the answer
 }
 
@@ -61,7 +62,7 @@ func NewPodWith(t testing.TB, name string, o PodOptions) *Pod {
 	p.Config.Protocols.SetUnencryptedHTTP2(true)
 	p.Config.Protocols.SetHTTP2(true)
 	p.Config.ConnContext = noteProxy
-	p.Listener = proxyListener{p.Listener}
+	p.Listener = proxyListener{p.Listener, o.NeedProxy}
 	p.EnableHTTP2 = o.TLS
 	if o.TLS {
 		p.Server.TLS = o.tls(t)

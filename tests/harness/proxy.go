@@ -16,20 +16,24 @@ import (
 )
 
 // proxyListener takes the header of the PROXY protocol off connections that have one.
-type proxyListener struct{ net.Listener }
+type proxyListener struct {
+	net.Listener
+	need bool // refuse connections without one
+}
 
 func (l proxyListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &proxyConn{Conn: conn, reader: bufio.NewReader(conn)}, nil
+	return &proxyConn{Conn: conn, reader: bufio.NewReader(conn), need: l.need}, nil
 }
 
 // proxyConn reads the header with the first bytes, not before: a check may send none.
 type proxyConn struct {
 	net.Conn
 	reader *bufio.Reader
+	need   bool
 	once   sync.Once
 	seen   string
 	err    error
@@ -37,6 +41,9 @@ type proxyConn struct {
 
 func (c *proxyConn) Read(b []byte) (int, error) {
 	c.once.Do(func() { c.seen, c.err = readProxy(c.reader) })
+	if c.err == nil && c.need && c.seen == "" {
+		c.err = errors.New("no header of the PROXY protocol")
+	}
 	if c.err != nil {
 		return 0, c.err
 	}
@@ -58,6 +65,9 @@ func readProxy(r *bufio.Reader) (string, error) {
 	if start, err := r.Peek(len(proxyV1)); err == nil && string(start) == proxyV1 {
 		line, err := r.ReadString('\n')
 		words := strings.Fields(line)
+		if err == nil && len(words) == 2 && words[1] == "UNKNOWN" {
+			return "v1 local", nil // a check
+		}
 		if err != nil || len(words) < 3 {
 			return "", fmt.Errorf("PROXY header %q: %w", line, err)
 		}
@@ -73,6 +83,9 @@ func readProxy(r *bufio.Reader) (string, error) {
 	body := make([]byte, binary.BigEndian.Uint16(head[14:]))
 	if _, err := io.ReadFull(r, body); err != nil {
 		return "", err
+	}
+	if head[12] == 0x20 {
+		return "v2 local", nil // a check
 	}
 	if head[13] != 0x11 || len(body) < 12 { // TCP over IPv4
 		return "", errors.New("PROXY header of another family than TCP over IPv4")

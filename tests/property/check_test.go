@@ -23,9 +23,6 @@ import (
 func (w *world) check() {
 	w.t.Helper()
 	m, t, layout := w.scratch()
-	if w.shards != 0 && layout.Header.Shards != w.shards {
-		w.t.Fatalf("%d shards, --backend-shards is %d", layout.Header.Shards, w.shards)
-	}
 	content := map[string][]byte{"maps/sluice.map": nil} // is written by apply
 	for name, file := range t.Files {
 		content[name] = file.Bytes()
@@ -39,7 +36,13 @@ func (w *world) check() {
 		w.t.Fatalf("the files from scratch are not the model: %s", diff)
 	}
 	w.checkFiles(t)
-	w.checkRegistry(t, layout)
+	if have := w.apply.Expected().Header.Shards; have != layout.Header.Shards {
+		// Another number that changes no file is noted with the next change of one.
+		layout = shard.Place(nil, m, shard.Options{Shards: have, Templates: w.renderer.Digest()})
+	}
+	if w.done > 0 {
+		w.checkRegistry(t, layout) // else it is as an earlier life left it, until there is something to do
+	}
 	if diff := w.haproxy.differs(w, want); diff != "" {
 		w.t.Fatalf("the worker does not serve what the files say: %s", diff)
 	}
@@ -175,8 +178,8 @@ func (w *world) checkRegistry(t *tree.Tree, layout shard.Layout) {
 		w.t.Fatalf("registry: %v", err)
 	}
 	header, err := shard.DecodeHeader(content[shard.HeaderName])
-	if err != nil || header.Shards != layout.Header.Shards || header.Templates != layout.Header.Templates || header.Generation != w.folder.Generation() {
-		w.t.Fatalf("the registry's header is %+v (%v), the current generation %d, the layout %+v", header, err, w.folder.Generation(), layout.Header)
+	if err != nil || header.Shards != layout.Header.Shards || header.Templates != layout.Header.Templates {
+		w.t.Fatalf("the registry's header is %+v (%v), the layout %+v", header, err, layout.Header)
 	}
 	names := []string{shard.HeaderName}
 	for i, want := range layout.Records {

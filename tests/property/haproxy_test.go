@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
@@ -213,39 +214,25 @@ func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Re
 	return results, err
 }
 
-// carryOut does what a command says, or says why it does not fit the state.
+// carryOut does what a command says, in the way of package socket: what is found done
+// already is fine. What HAProxy would answer otherwise is the result.
 func (s *served) carryOut(command plan.Command) string {
 	switch c := command.(type) {
 	case plan.AddServer, plan.SetServer, plan.DelServer:
 		return s.onServer(command)
 	case plan.EditMap:
-		entries := s.Maps[c.Map]
-		for i, e := range c.Edits {
-			_, there := entries[e.Key]
-			if there == c.Add[i] {
-				return fmt.Sprintf("%s is there: %v", e.Key, there)
-			}
-			if delete(entries, e.Key); e.Value != nil {
-				entries[e.Key] = *e.Value
+		for _, e := range c.Edits {
+			if delete(s.Maps[c.Map], e.Key); e.Value != nil {
+				s.Maps[c.Map][e.Key] = *e.Value
 			}
 		}
 	case plan.EditList:
-		list := s.Lists[c.List]
+		list := slices.DeleteFunc(s.Lists[c.List], func(line string) bool { return slices.Contains(c.Remove, strings.TrimSpace(line)) })
 		for _, entry := range c.Add {
-			if slices.Contains(list, entry+"\n") {
-				return entry + " is there already"
-			}
 			list = append(list, entry+"\n")
 		}
-		for _, entry := range c.Remove {
-			at := slices.Index(list, entry+"\n")
-			if at < 0 {
-				return entry + " is not there"
-			}
-			list = slices.Delete(list, at, at+1)
-		}
 		slices.Sort(list)
-		s.Lists[c.List] = list
+		s.Lists[c.List] = slices.Compact(list)
 	default:
 		return s.onCertificate(command)
 	}
@@ -256,11 +243,14 @@ func (s *served) onServer(command plan.Command) string {
 	switch c := command.(type) {
 	case plan.AddServer:
 		servers, found := s.Backends[c.Backend]
-		if _, there := servers[c.Server.Name()]; !found || there {
-			return fmt.Sprintf("backend %v, server %v", found, there)
+		if !found {
+			return "no such backend"
 		}
 		v := newServer(strings.Fields(string(serverline.AppendParameters(nil, &c.Server, serverline.Options(c.Options)))))
-		v.Maint = c.Server.State.String() == "maint"
+		v.Maint = c.Server.State == model.Maint
+		if before, found := servers[c.Server.Name()]; found {
+			v.Parameters = before.Parameters // "add server" is answered that it exists
+		}
 		servers[c.Server.Name()] = v
 	case plan.SetServer:
 		v, found := s.Backends[c.Backend][c.Server]
@@ -271,13 +261,10 @@ func (s *served) onServer(command plan.Command) string {
 			v.Weight = *c.Weight
 		}
 		if c.State != nil {
-			v.Maint = c.State.String() == "maint"
+			v.Maint = *c.State == model.Maint
 		}
 		s.Backends[c.Backend][c.Server] = v
 	case plan.DelServer:
-		if _, found := s.Backends[c.Backend][c.Server]; !found {
-			return "no such server"
-		}
 		delete(s.Backends[c.Backend], c.Server)
 	}
 	return ""
@@ -286,27 +273,35 @@ func (s *served) onServer(command plan.Command) string {
 func (s *served) onCertificate(command plan.Command) string {
 	switch c := command.(type) {
 	case plan.AddCertificate:
-		s.Certs[c.Certificate.Name] = c.Certificate.PEM.Reveal()
-	case plan.DelCertificate:
-		if _, found := s.Certs[c.Name]; !found {
-			return "no such certificate"
+		if s.Certs[c.Certificate.Name] == "" {
+			s.Certs[c.Certificate.Name] = c.Certificate.PEM.Reveal()
 		}
-		if slices.ContainsFunc(s.CrtList, func(line string) bool { return strings.HasPrefix(line, "certs/"+c.Name+" ") }) {
+	case plan.DelCertificate:
+		if slices.ContainsFunc(s.CrtList, func(line string) bool { return strings.HasPrefix(line+" ", "certs/"+c.Name+" ") }) {
 			return "it is in use"
+		}
+		for name, servers := range s.Backends {
+			for _, v := range servers {
+				if slices.Contains(strings.Fields(v.Parameters), "certs/"+c.Name) {
+					return "it is in use by " + name
+				}
+			}
 		}
 		delete(s.Certs, c.Name)
 	case plan.AddCrtLine:
 		line := crtLine(c.Line.Certificate, c.Line.Hosts)
-		if _, found := s.Certs[c.Line.Certificate]; !found || slices.Contains(s.CrtList, line) {
-			return fmt.Sprintf("the certificate is there: %v", found)
+		if _, found := s.Certs[c.Line.Certificate]; !found {
+			return "no such certificate"
 		}
-		s.CrtList = append(s.CrtList, line)
+		if !slices.Contains(s.CrtList, line) {
+			s.CrtList = append(s.CrtList, line)
+		}
 	case plan.DelCrtLine:
-		at := slices.Index(s.CrtList, crtLine(c.Line.Certificate, c.Line.Hosts))
-		if at < 1 {
-			return "no such line, or the first"
+		line := crtLine(c.Line.Certificate, c.Line.Hosts)
+		if s.CrtList[0] == line {
+			return "the first line can't be deleted"
 		}
-		s.CrtList = slices.Delete(s.CrtList, at, at+1)
+		s.CrtList = slices.DeleteFunc(s.CrtList, func(l string) bool { return l == line })
 	default:
 		return "unknown command"
 	}

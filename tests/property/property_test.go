@@ -49,6 +49,9 @@ func (s step) String() string {
 	return strings.Join(words, ", ")
 }
 
+// GoString keeps what rapid prints of its draws short: each step is logged when it is lived.
+func (s step) GoString() string { return "step" }
+
 // points of a reload at which nobody holds a lock.
 var points = []string{"generation cleared", "generation filled", "generation synced", "reload staged", "journal staged", "haproxy checks", "haproxy reads", "reloaded"}
 
@@ -78,7 +81,7 @@ func steps(dns bool) *rapid.Generator[step] {
 			s.restart = u.chance("restart", 2)
 		}
 		if s.restart {
-			s.dies = u.chance("haproxy dies", 4)
+			s.dies = u.chance("haproxy dies", 4) || len(s.vandalism) > 0
 			s.shards = rapid.SampledFrom([]int{-1, -1, 0, 1, 2, 5, 64, 128}).Draw(t, "shards")
 		}
 		return s
@@ -161,7 +164,11 @@ func TestAfterAnyEventsEverythingIsAsFromScratch(t *testing.T) {
 		bind := resolve.Bind{HTTP: []string{"127.0.0.1:80"}, HTTPS: []string{"127.0.0.1:443"}}
 		w := newWorld(t, secrets, dir, &fake{current: filepath.Join(dir, "conf", "current")}, bind)
 		w.open()
-		defer func() { _ = w.folder.Close() }()
+		defer func() {
+			if w.folder != nil {
+				_ = w.folder.Close()
+			}
+		}()
 		w.live(step{events: population()})
 		for i, s := range rapid.SliceOfN(generator, 1, 12).Draw(t, "steps") {
 			t.Logf("step %d: %s", i+1, s)

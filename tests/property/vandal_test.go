@@ -28,6 +28,9 @@ func (w *world) vandalise(v vandalism) {
 			w.t.Fatalf("vandalism: %v", err)
 		}
 	}
+	if _, err := os.Stat(current); err != nil && strings.HasPrefix(v.what, "new ") {
+		return // the link was deleted before
+	}
 	switch v.what {
 	case "new file":
 		names := []string{"conf.d/50-backends-999.cfg", "conf.d/99-extra.cfg", "maps/extra.map", "certs/extra.pem", "lists/extra.lst", "lua/x.lua", "top", "pages/503.http"}
@@ -43,7 +46,7 @@ func (w *world) vandalise(v vandalism) {
 	case "delete the registry":
 		_ = os.RemoveAll(registry)
 	case "new record":
-		create(filepath.Join(registry, []string{"shard-999.json", "shard-007.json", "x"}[v.at%3]), "{}")
+		create(filepath.Join(registry, []string{"shard-999.json", "shard-007.json", "shard-000.json"}[v.at%3]), "{}")
 	case "damage the registry":
 		names, _ := filepath.Glob(filepath.Join(registry, "*"))
 		if len(names) > 0 {

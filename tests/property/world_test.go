@@ -1,6 +1,7 @@
 package property
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,8 @@ type world struct {
 	model    *model.Model
 	folder   *files.Folder
 	apply    *apply.Apply
-	old      bool // the present life has seen objects before
+	old      bool // it has seen objects before
+	done     int  // plans carried out
 
 	meanwhile map[string][]event // by the point of a reload at which they come
 	killIn    atomic.Int32       // steps; 0: never
@@ -86,6 +88,7 @@ func (w *world) open() {
 		w.t.Fatalf("open: %v", err)
 	}
 	w.snapshot, w.memo, w.model, w.old = snapshot.New(), memo.New(w.options), nil, false
+	w.done = 0
 	w.killIn.Store(0)
 	w.meanwhile = nil
 	config := apply.Config{Folder: w.folder, Fault: w.fault}
@@ -175,10 +178,7 @@ func (w *world) rescan() {
 func (w *world) plan() *plan.Plan {
 	w.t.Helper()
 	old := w.apply.Expected()
-	shards := w.shards
-	if shards == 0 {
-		shards = w.model.Shards
-	}
+	shards := cmp.Or(w.shards, w.model.Shards)
 	layout := shard.Place(old, w.model, shard.Options{Shards: shards, Templates: w.renderer.Digest()})
 	t, err := w.renderer.Render(template.Input{Model: w.model, Layout: layout, Old: old, RunDir: w.dir})
 	if err != nil {
@@ -198,7 +198,9 @@ func (w *world) converge() bool {
 			w.memo.Applied()
 			return true
 		}
+		w.t.Logf("  %s", describe(p))
 		out, alive := w.run(p)
+		w.done++
 		if !alive {
 			return false
 		}
@@ -251,7 +253,7 @@ func describe(p *plan.Plan) string {
 }
 
 // scratch renders everything that the source holds from scratch, in as many shards as
-// there are.
+// are asked for, or, where that is left to sluice, as there are.
 func (w *world) scratch() (*model.Model, *tree.Tree, shard.Layout) {
 	w.t.Helper()
 	s := snapshot.New()
@@ -260,7 +262,8 @@ func (w *world) scratch() (*model.Model, *tree.Tree, shard.Layout) {
 		changes = append(changes, snapshot.Change{Key: key, Object: object})
 	}
 	m := memo.New(w.options).Update(s, s.Apply(changes), w.now)
-	layout := shard.Place(nil, m, shard.Options{Shards: w.apply.Expected().Header.Shards, Templates: w.renderer.Digest()})
+	shards := cmp.Or(w.shards, m.Shards, w.apply.Expected().Header.Shards)
+	layout := shard.Place(nil, m, shard.Options{Shards: shards, Templates: w.renderer.Digest()})
 	t, err := w.renderer.Render(template.Input{Model: m, Layout: layout, RunDir: w.dir})
 	if err != nil {
 		w.t.Fatalf("render from scratch: %v", err)

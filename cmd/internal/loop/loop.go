@@ -242,7 +242,7 @@ func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 		l.Log.Warn("quarantined an object: HAProxy refuses what it asks for", "object", origin.String(), "message", out.Refusal.Message)
 	}
 	l.Line.Quarantine(origins, out.Refusal.Message, time.Now())
-	l.dirty = true
+	l.dirty, l.reported = true, false
 }
 
 // bury notes that HAProxy is gone. It is started again at once, or, where it does not live

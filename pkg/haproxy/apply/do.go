@@ -40,7 +40,7 @@ func (a *Apply) batch(ctx context.Context, p *plan.Plan) Outcome {
 		return out
 	}
 	a.cfg.Fault("batch begins")
-	if err := a.unsettle(&out); err != nil {
+	if err := a.unsettle(p.Next.Tree, &out); err != nil {
 		return fail(err)
 	}
 	sent := a.send(ctx, commandsOf(p))
@@ -78,12 +78,12 @@ func (a *Apply) batch(ctx context.Context, p *plan.Plan) Outcome {
 }
 
 // unsettle writes a new number into the file, so that it differs from the worker's until
-// the batch is done.
-func (a *Apply) unsettle(out *Outcome) error {
+// the batch is done, and the digest of the tree that it leads to.
+func (a *Apply) unsettle(to *tree.Tree, out *Outcome) error {
 	if a.cfg.Folder.Generation() == 0 {
 		return errors.New("there is no generation to change yet: the first plan must have a reload")
 	}
-	file := generationFile(a.number + 1)
+	file := tree.GenerationFile(a.number+1, to.Digest())
 	if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (a *Apply) prune() {
 
 // stage builds generation n, which gets the given number.
 func (a *Apply) stage(n int, wanted *tree.Tree, number uint64, out *Outcome) error {
-	wanted.Add(generationFile(number))
+	wanted.Add(tree.GenerationFile(number, wanted.Digest()))
 	written, err := a.cfg.Folder.Stage(n, wanted, a.reg.Tree)
 	for kind, count := range written {
 		for range count {

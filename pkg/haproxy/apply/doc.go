@@ -9,6 +9,10 @@
 //
 //	F == K means that the worker serves exactly what the files say.
 //
+// The file holds the digest of the tree that the batch leads to, too: whoever edits another
+// file while no controller runs makes it differ, and then what the files say is not what
+// the worker was started on.
+//
 // A plan without a reload is carried out so:
 //
 //  1. a new number is written into the file    F=n+1, K=n

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -96,7 +97,8 @@ func load(dir string) (processes, error) {
 	}
 	s := renderer{}.stateOf(m)
 	s.Global = global
-	_, key, _ := strings.Cut(strings.TrimSpace(string(content["maps/sluice.map"])), " ")
+	number, _ := generationIn(content["maps/sluice.map"])
+	key := strconv.FormatUint(number, 10)
 	return processes{Key: key, State: s}, nil
 }
 
@@ -175,7 +177,8 @@ func (h runtimeOf) connect() (processes, error) {
 
 func (h runtimeOf) Generation(context.Context) (uint64, error) {
 	p, err := h.connect()
-	return numberIn([]byte("generation " + p.Key)), err
+	number, _ := generationIn([]byte("generation " + p.Key))
+	return number, err
 }
 
 func (h runtimeOf) SetGeneration(_ context.Context, n uint64) error {

@@ -3,36 +3,46 @@ package apply
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 
+	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 // generationPath is the file that holds the number of the last batch.
-const generationPath = "maps/sluice.map"
+const generationPath = tree.GenerationPath
 
-// generationFile is its content for a number.
-func generationFile(number uint64) tree.File {
-	return tree.NewFile(generationPath, tree.Generation, fmt.Appendf(nil, "generation %d\n", number))
-}
-
-// numberIn reads what generationFile wrote; 0: there is none.
-func numberIn(text []byte) uint64 {
+// generationIn reads what tree.GenerationFile wrote: zeroes where it is not there.
+func generationIn(text []byte) (number uint64, of model.Digest) {
 	for line := range bytes.Lines(text) {
-		if value, found := bytes.CutPrefix(line, []byte("generation ")); found {
-			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
-			if err == nil {
-				return n
-			}
+		key, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		switch string(key) {
+		case "generation":
+			number, _ = strconv.ParseUint(string(value), 10, 64)
+		case "tree":
+			_ = of.UnmarshalText(value)
 		}
 	}
-	return 0
+	return number, of
+}
+
+// written is the digest of the files that sluice writes.
+func written(t *tree.Tree) model.Digest {
+	own := &tree.Tree{Files: t.Files}
+	for path, file := range t.Files {
+		if file.Kind == files.Foreign {
+			if len(own.Files) == len(t.Files) {
+				own.Files = maps.Clone(t.Files)
+			}
+			delete(own.Files, path)
+		}
+	}
+	return own.Digest()
 }
 
 // Open reads the registry and the folder, and adopts a running HAProxy if its number is
@@ -50,8 +60,8 @@ func (a *Apply) Open(ctx context.Context) (*shard.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.file = numberIn(content[generationPath])
-	a.number = a.file
+	number, digest := generationIn(content[generationPath])
+	a.file, a.number = number, number
 	reg.Header.Generation = a.cfg.Folder.Generation()
 	reg.Tree = withoutGeneration(standing)
 	reg.Batch = a.file
@@ -61,6 +71,11 @@ func (a *Apply) Open(ctx context.Context) (*shard.Registry, error) {
 	if a.cfg.Folder.Generation() != 0 {
 		if a.disk, err = shard.Recover(content); err != nil {
 			a.cfg.Log.Warn("the files of the current generation are not what sluice writes; they are written anew", "error", err)
+			a.disk = nil
+		}
+		if digest != written(reg.Tree) {
+			// What the worker was started on is not what stands there by now.
+			a.cfg.Log.Warn("files of the configuration folder are not those that were last written; they are written anew")
 			a.disk = nil
 		}
 	}
@@ -112,7 +127,7 @@ func (a *Apply) Rescan() (*shard.Registry, []string, error) {
 	if err != nil {
 		return a.reg, nil, err
 	}
-	if file := generationFile(a.file); a.settled && found.Files[generationPath].Digest != file.Digest {
+	if file := tree.GenerationFile(a.file, a.reg.Tree.Digest()); a.settled && found.Files[generationPath].Digest != file.Digest {
 		if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
 			return a.reg, nil, err
 		}
@@ -136,7 +151,7 @@ func (a *Apply) stands(now *tree.Tree, served *model.Model) {
 	reg.Records = trusted(reg.Records, reg.Tree)
 	reg.Served = served
 	for path, file := range now.Files {
-		if old, found := a.reg.Tree.Files[path]; file.Kind == tree.Global && found && old.Digest != file.Digest {
+		if old, found := a.reg.Tree.Files[path]; file.Kind == tree.Global && (!found || old.Digest != file.Digest) {
 			delete(reg.Tree.Files, path)
 		}
 	}

@@ -79,7 +79,7 @@ func (a *Apply) tell(ctx context.Context, f *flight, p *plan.Plan, out *Outcome)
 		return
 	}
 	if a.settled {
-		if err := a.unsettle(out); err != nil {
+		if err := a.unsettle(a.reg.Tree, out); err != nil {
 			a.cfg.Log.Warn("the worker is told nothing before the reload", "error", err)
 			return
 		}
@@ -162,6 +162,10 @@ func (a *Apply) catchUp(f *flight, out *Outcome) error {
 	}
 	f.staged = len(f.journal)
 	delete(last, generationPath)
+	if f.staged > 0 {
+		file := tree.GenerationFile(f.number, f.journal[f.staged-1].Next.Tree.Digest())
+		last[generationPath] = &file
+	}
 	b := a.cfg.Folder.BatchIn(f.n)
 	for _, path := range sortedKeys(last) {
 		file := last[path]
@@ -188,7 +192,7 @@ func (a *Apply) swap(f *flight, out *Outcome) (previous int, err error) {
 	a.cfg.Fault("checked")
 	previous = a.cfg.Folder.Generation()
 	if a.settled {
-		if err := a.unsettle(out); err != nil {
+		if err := a.unsettle(a.reg.Tree, out); err != nil {
 			return previous, err
 		}
 	}

@@ -12,17 +12,19 @@ import (
 )
 
 // LoadRegistry reads the header and the records. What is missing, damaged or of another
-// version is the zero Header or Record, never an error: it costs a rewrite. An error
-// means that the disk could not be read.
+// version is the zero Header or Record, never an error: it costs a rewrite. Records that
+// are not part of the registry are removed: nobody would overwrite them. An error means
+// that the disk could not be read.
 func (f *Folder) LoadRegistry() (*shard.Registry, error) {
 	r := &shard.Registry{}
 	text, err := f.readRegistry(shard.HeaderName)
 	if err != nil {
 		return nil, err
 	}
+	known := map[string]bool{}
 	header, err := shard.DecodeHeader(text)
 	if err != nil || header.Shards < 0 || header.Shards > model.Buckets {
-		return r, nil
+		return r, f.dropRecords(known)
 	}
 	r.Header = header
 	r.Records = make([]shard.Record, header.Shards)
@@ -31,11 +33,27 @@ func (f *Folder) LoadRegistry() (*shard.Registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if record, err := shard.DecodeRecord(text); err == nil && record.Shard == i {
+		if record, err := shard.DecodeRecord(text); err == nil && record.Shard == i && record.Path != "" {
 			r.Records[i] = record
+			known[shard.RecordName(i)] = true
 		}
 	}
-	return r, nil
+	return r, f.dropRecords(known)
+}
+
+// dropRecords removes all records but the known ones: they are damaged, were written
+// before a kill in the midst of a change of the number of shards, or are somebody else's.
+func (f *Folder) dropRecords(known map[string]bool) error {
+	paths, err := filepath.Glob(filepath.Join(f.registry, "shard-*.json"))
+	for _, path := range paths {
+		if !known[filepath.Base(path)] {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove leftovers of the registry: %w", err)
+	}
+	return nil
 }
 
 func (f *Folder) readRegistry(name string) ([]byte, error) {

@@ -33,7 +33,7 @@ func Options(o model.ServerOptions) string {
 	}
 	w.number("maxconn", o.MaxConn)
 	w.number("maxqueue", o.MaxQueue)
-	w.check(o.Check)
+	w.check(o)
 	if o.Resolvers != "" {
 		// Without "init-addr" a name that does not resolve would stop the whole load.
 		w.add("resolvers", o.Resolvers, "init-addr", "none")
@@ -58,7 +58,12 @@ func (w *words) number(keyword string, value int) {
 	}
 }
 
-func (w *words) check(c model.Check) {
+// check are the parameters of the check. Where port and address are the server's, a check of
+// a server in the file speaks TLS and the PROXY protocol as requests do; one of a server that
+// is added at run time does so only if told (management manual, "add server"; tried with
+// 3.2.26 and 3.4.7), so both are told.
+func (w *words) check(o model.ServerOptions) {
+	c := o.Check
 	if !c.On {
 		return
 	}
@@ -68,6 +73,15 @@ func (w *words) check(c model.Check) {
 	w.number("fall", c.Fall)
 	w.number("port", c.Port)
 	w.text("addr", c.Addr)
+	if c.Port != 0 || c.Addr != "" {
+		return
+	}
+	if o.SSL {
+		w.add("check-ssl")
+	}
+	if o.SendProxy != "" {
+		w.add("check-send-proxy")
+	}
 }
 
 // Weight is the weight that the server is given: 0 where it drains.

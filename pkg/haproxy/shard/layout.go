@@ -98,29 +98,37 @@ func (r *Registry) stands(record Record) bool {
 }
 
 // sameBuckets tells whether the served model has the very buckets of a shard: the common
-// case, for which nothing needs to be hashed.
+// case, for which nothing needs to be hashed. That a shard is empty on both sides says
+// nothing: what is served may have been read from the files, and the record be older.
 func (l Layout) sameBuckets(served *model.Model, shard int) bool {
 	if served == nil {
 		return false
 	}
+	same := false
 	for i := range l.buckets(shard) {
-		if served.Backends.Bucket(i) != l.model.Backends.Bucket(i) {
+		bucket := l.model.Backends.Bucket(i)
+		if served.Backends.Bucket(i) != bucket {
 			return false
 		}
+		same = same || bucket != nil
 	}
-	return true
+	return same
 }
 
 func (l Layout) digest(shard int) (d model.Digest, empty bool) {
-	h := model.NewHasher()
-	empty = true
+	var h *model.Hasher
 	for i := range l.buckets(shard) {
 		if bucket := l.model.Backends.Bucket(i); bucket != nil {
+			if h == nil {
+				h = model.NewHasher()
+			}
 			h.Int(int64(i)).Sum(bucket.Digest)
-			empty = false
 		}
 	}
-	return h.Digest(), empty
+	if h == nil {
+		return model.Digest{}, true
+	}
+	return h.Digest(), false
 }
 
 func members(backends []*model.Backend) []Member {
