@@ -22,6 +22,7 @@ func basic(user, password string) string {
 }
 
 // within waits until a condition holds and fails the test if that takes longer than limit.
+// Tests with a limit run one after the other.
 func within(t *testing.T, limit time.Duration, what string, condition func() error) {
 	t.Helper()
 	start := time.Now()
@@ -151,7 +152,6 @@ func TestAddressLists(t *testing.T) {
 		"junk-deny":   {"denylist-source-range", "junk", map[string]int{"127.0.0.1": 503}},
 	}
 	harness.EachVersion(t, func(t *testing.T, binary string) {
-		t.Parallel()
 		pod := harness.NewPod(t, "web-1")
 		manifests := map[string]string{"a.yaml": harness.Class + harness.Service("web") + harness.Slice("web", pod)}
 		for name, list := range lists {

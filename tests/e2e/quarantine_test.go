@@ -83,7 +83,6 @@ func quarantined(c *harness.Controller, objects ...string) func() error {
 // What HAProxy refuses costs only the object that asked for it.
 func TestRefusedObjectIsQuarantined(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
-		t.Parallel()
 		c := start(t, binary, map[string]string{
 			"a.yaml": web(harness.NewPod(t, "web-1")), "bad.yaml": form("bad", "1", false), "other.yaml": form("other", "1", false),
 		}, "--templates", refusing(t))
@@ -153,7 +152,6 @@ func TestRefusedObjectAtStart(t *testing.T) {
 // Global settings are an object like any other: what HAProxy refuses of them holds nobody up.
 func TestRefusedGlobalSettings(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
-		t.Parallel()
 		c := start(t, binary, map[string]string{
 			"a.yaml": web(harness.NewPod(t, "web-1")), "global.yaml": settings("forwardfor", "ignore"), "other.yaml": form("other", "1", false),
 		})
@@ -319,7 +317,6 @@ func TestTwoClaimsOfOnePath(t *testing.T) {
 // A file that does not parse costs only itself: its last good content stays in force.
 func TestBrokenManifest(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
-		t.Parallel()
 		c := start(t, binary, map[string]string{"a.yaml": web(harness.NewPod(t, "web-1")), "one.yaml": form("one", "1", false), "two.yaml": form("two", "1", false)})
 		c.Write("one.yaml", form("one", "2", false)+"---\nkind: [unclosed\n")
 		c.Write("two.yaml", form("two", "2", false))

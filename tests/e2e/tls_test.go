@@ -102,7 +102,6 @@ func private(t *testing.T, c *harness.Controller, pairs ...*harness.Pair) {
 // A certificate that can't be used costs its own host only, which has the default one.
 func TestCertificates(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
-		t.Parallel()
 		pod, ca := harness.NewPod(t, "web-1"), harness.NewAuthority(t, "ca")
 		a, b, wild := ca.Issue(t, "a.example"), ca.Issue(t, "b.example"), ca.Issue(t, "*.wild.example")
 		other, expired := ca.Issue(t, "mismatch.example"), ca.IssueUntil(t, time.Now().Add(-time.Hour), "expired.example")
@@ -186,7 +185,6 @@ func forgotten(t *testing.T, c *harness.Controller, pairs ...*harness.Pair) func
 // The content of a Secret changes at run time; what it was before leaves the disk.
 func TestCertificateIsReplaced(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
-		t.Parallel()
 		pod, ca := harness.NewPod(t, "web-1"), harness.NewAuthority(t, "ca")
 		other := ca.Issue(t, "other.example")
 		c := start(t, binary, map[string]string{

@@ -81,7 +81,7 @@ func steps(dns bool) *rapid.Generator[step] {
 			s.restart = u.chance("restart", 2)
 		}
 		if s.restart {
-			s.dies = u.chance("haproxy dies", 4) || len(s.vandalism) > 0
+			s.dies = u.chance("haproxy dies", 4)
 			s.shards = rapid.SampledFrom([]int{-1, -1, 0, 1, 2, 5, 64, 128}).Draw(t, "shards")
 		}
 		return s
