@@ -56,7 +56,7 @@ lint: ## look for what the conventions forbid
 	@$(need_go)
 	@"$$(tests/tools/gotool.sh golangci-lint)" run ./...
 
-generate: ## write the generated files (reference pages) anew
+generate: ## write the reference pages in docs/ anew
 	@$(need_go)
 	$(GO) generate ./...
 
@@ -64,7 +64,7 @@ check: ## what CI runs: lint, generated files are current, test
 	@$(need_go)
 	@tests/tools/check.sh
 
-golden: ## write the expected parts of golden cases anew; look at the diff before you commit it
+golden: ## write what golden cases expect, and the pages, anew; look at the diff before you commit it
 	@$(need_go)
 	@$(haproxies); \
 	packages=$$(grep -rlE --include='*_test.go' 'flag\.Bool(Var)?\(.*"update"' cmd pkg tests | xargs -r -n 1 dirname | sort -u); \

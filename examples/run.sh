@@ -11,6 +11,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=${1:-examples/shop}
 
 [[ -d $folder ]] || { echo "run.sh: there is no folder $folder; usage: examples/run.sh [FOLDER OF MANIFESTS]" >&2; exit 2; }
+for program in sluice sluice-echo; do
+  [[ -x bin/$program ]] || { echo "run.sh: there is no bin/$program; 'make run' builds it and runs this" >&2; exit 2; }
+done
 haproxy=$(tests/tools/haproxy.sh find 3.4)
 
 mkdir -p .run
@@ -20,6 +23,10 @@ echo=$!
 trap "kill $echo 2>/dev/null || true" EXIT
 # sluice gets Ctrl-C from the terminal, too; it stops HAProxy and ends, and this script goes on to its trap.
 trap : INT TERM
+
+# A pod whose address is in use ends sluice-echo at once, and requests would be answered 503.
+sleep 0.3
+kill -0 $echo 2>/dev/null || { echo "run.sh: the toy backends did not start (see above); free their addresses and try again" >&2; exit 2; }
 
 cat <<TEXT
 

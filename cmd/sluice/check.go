@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 func checkCommand(s streams) *cobra.Command {
@@ -47,20 +45,21 @@ func check(ctx context.Context, o *options.Options, sources []string, s streams)
 		findings = report.Sort(append(findings, refused...))
 	}
 	if o.Output == "json" {
-		encoder := json.NewEncoder(s.out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(findings); err != nil {
-			return fmt.Errorf("writing the findings: %w", err)
+		if err := printJSON(s.out, append([]report.Finding{}, findings...)); err != nil { // never null
+			return err
 		}
-		if len(findings) > 0 {
-			return errFindings
-		}
-		return nil
+	} else {
+		printFindings(s.err, findings)
 	}
-	if printFindings(s.err, findings) {
+	switch {
+	case bad(findings):
 		return errFindings
+	case o.Output == "json":
+	case len(findings) > 0:
+		fmt.Fprintf(s.out, "%d backends, nothing is wrong\n", line.Model().Backends.Len())
+	default:
+		fmt.Fprintf(s.out, "%d backends, no complaints\n", line.Model().Backends.Len())
 	}
-	fmt.Fprintf(s.out, "%d backends, no complaints\n", line.Model().Backends.Len())
 	return nil
 }
 
@@ -70,7 +69,7 @@ func checkWithHAProxy(ctx context.Context, o *options.Options, line *loop.Line) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := line.Plan(nil)
+	p, err := rendered(line)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +78,8 @@ func checkWithHAProxy(ctx context.Context, o *options.Options, line *loop.Line) 
 		return nil, fmt.Errorf("making a folder for the check: %w", err)
 	}
 	defer os.RemoveAll(folder)
-	p.Tree.Add(tree.GenerationFile(0, p.Tree.Digest()))
 	if err := writeTree(folder, p.Tree, true); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("writing the tree that HAProxy checks: %w", err)
 	}
 	err = process.Check(ctx, binary, filepath.Join(folder, "conf.d"))
 	var refusal *process.Refusal

@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,6 +96,10 @@ func TestRender(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(folder, "conf.d", "50-*")); len(names) != 0 {
 		t.Errorf("an earlier rendering is left over: %v", names)
 	}
+	first, second := call(t, manifests, "render", "-", "--out", "-"), call(t, manifests, "render", "-", "--out", "-")
+	if first.out != second.out {
+		t.Error("two renderings of one source differ")
+	}
 	if err := os.WriteFile(filepath.Join(folder, "mine.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +114,14 @@ func TestCheck(t *testing.T) {
 	got.expect(t, 1, "", "bad.yaml:")
 	got.expect(t, 1, "", "[ServiceMissing]")
 	got.expect(t, 1, "", "timeout-server")
-	call(t, "", "check", "-o", "json", bad).expect(t, 1, `"code": "OptionUnknown"`, "")
+	got = call(t, "", "check", "-o", "json", bad)
+	got.expect(t, 1, `"code": "OptionUnknown"`, "")
+	got.expect(t, 1, `"severity": "warning"`, "")
+	got.expect(t, 1, `"kind": "Ingress"`, "")
+	call(t, manifests, "check", "-o", "json", "-").expect(t, 0, "[]", "")
+	remark := manifests + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: test}\n"
+	call(t, remark, "check", "-").expect(t, 0, "nothing is wrong", "[ObjectUnsupported]")
+	call(t, remark, "check", "-o", "json", "-").expect(t, 0, `"severity": "info"`, "")
 	for _, version := range harness.Versions {
 		call(t, manifests, "check", "-", "--haproxy", harness.Binary(t, version)).expect(t, 0, "no complaints", "")
 	}
@@ -128,4 +142,51 @@ func TestDiff(t *testing.T) {
 	got.expect(t, 1, "-backend test_web_80", "")
 	got.expect(t, 1, "remove conf.d/50-backends-000.cfg: the last backend of the shard is gone", "")
 	got.expect(t, 1, "reload: backend gone: test_web_80", "")
+}
+
+func TestDiffOfEqualSides(t *testing.T) {
+	const shop = "../../examples/shop" // with users and certificates
+	for sentence, more := range map[string][]string{"without keys": nil, "with keys": {"--with-keys"}} {
+		tree := filepath.Join(t.TempDir(), "tree")
+		call(t, "", append([]string{"render", shop, "--out", tree}, more...)...).expect(t, 0, "", "")
+		if got := call(t, "", "diff", shop, "--against", tree); got.code != 0 || got.out != "" {
+			t.Errorf("%s: exit code %d\n%s", sentence, got.code, got.out)
+		}
+		call(t, "", "diff", shop, "--against", tree, "-o", "json").expect(t, 0, `"steps": []`, "")
+	}
+}
+
+func TestDiffAsJSON(t *testing.T) {
+	tree := filepath.Join(t.TempDir(), "tree")
+	manifests := good + harness.Ingress("web", "a.example", "web")
+	call(t, manifests, "render", "-", "--out", tree).expect(t, 0, "", "")
+	got := call(t, good, "diff", "-", "--against", tree, "-o", "json")
+	var d difference
+	if err := json.Unmarshal([]byte(got.out), &d); err != nil || got.code != 1 {
+		t.Fatalf("exit code %d, %v: %s", got.code, err, got.out)
+	}
+	last := d.Steps[len(d.Steps)-1]
+	if !d.Reload || last.Do != "reload" || last.Why != "backend gone: test_web_80" || !strings.Contains(d.Diff, "-backend test_web_80") {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestDiffTellsWhatIsWrongWithTheAnswer(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		status     int
+		body, want string
+	}{
+		"an error":       {http.StatusNotFound, "no", "the answer is 404 Not Found"},
+		"something else": {http.StatusOK, "<html>", "not that of sluice's admin address"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			_, _ = w.Write([]byte(c.body))
+		}))
+		got := call(t, good, "diff", "-", "--running", server.URL)
+		server.Close()
+		if got.code != 2 || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "%!") {
+			t.Errorf("%s: %d %s", sentence, got.code, got.err)
+		}
+	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 func diffCommand(s streams) *cobra.Command {
@@ -21,7 +20,8 @@ func diffCommand(s streams) *cobra.Command {
 		Short: "Say what manifests would change",
 		Long: `Compare the configuration that manifests ask for with the one in a folder or of a
 running sluice: first as a unified diff, then as the steps that the change would take,
-each with its reason. Exit code 0 says that nothing would change, 1 that something would.`,
+each with its reason. Exit code 0 says that nothing would change and nothing is wrong with
+the manifests, 1 that one of the two is so.`,
 		Example: "  sluice diff manifests/ --against /etc/haproxy/sluice\n  sluice diff manifests/ --running http://127.0.0.1:9090",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func diff(o *options.Options, sources []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	old, err := before.registry(line.Templates())
+	old, err := before.registry(line)
 	if err != nil {
 		return err
 	}
@@ -58,16 +58,35 @@ func diff(o *options.Options, sources []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	before.forget(p)
-	printFindings(s.err, line.Report())
+	findings := line.Report()
+	printFindings(s.err, findings)
+	if err := printDifference(s.out, o.Output, before, p); err != nil {
+		return err
+	}
+	if !p.Empty() || bad(findings) {
+		return errFindings
+	}
+	return nil
+}
+
+// printDifference writes what differs and the steps in the wanted format. As text, nothing
+// is written where nothing differs.
+func printDifference(w io.Writer, format string, before *standing, p *plan.Plan) error {
+	if format == "json" {
+		var text strings.Builder
+		if err := printDiff(&text, before, p); err != nil {
+			return err
+		}
+		return printJSON(w, difference{Diff: text.String(), Steps: stepsOf(p), Reload: p.Reload != nil})
+	}
 	if p.Empty() {
 		return nil
 	}
-	if err := printDiff(s.out, before, p); err != nil {
+	if err := printDiff(w, before, p); err != nil {
 		return err
 	}
-	printSteps(s.out, p)
-	return errFindings
+	printSteps(w, p)
+	return nil
 }
 
 // printDiff writes a unified diff of all files whose content may be shown.
@@ -82,7 +101,7 @@ func printDiff(w io.Writer, before *standing, p *plan.Plan) error {
 		}
 	}
 	for _, removal := range p.Removals {
-		if removal.Kind == tree.Cert || removal.Kind == tree.Userlists {
+		if removal.Kind.Secret() {
 			fmt.Fprintf(w, "secret %s: %s\n", removal.Path, removal.Reason)
 			continue
 		}
@@ -110,20 +129,54 @@ func printFileDiff(w io.Writer, path string, before, after []byte) error {
 	return nil
 }
 
+// difference is what diff prints as JSON.
+type difference struct {
+	Diff   string `json:"diff"`  // unified, with a line for each secret
+	Steps  []step `json:"steps"` // in their order; never null
+	Reload bool   `json:"reload"`
+}
+
+// step is one step of a plan, for people and programs to read.
+type step struct {
+	Do   string `json:"do"` // write, remove, runtime or reload
+	What string `json:"what,omitempty"`
+	Why  string `json:"why"`
+}
+
+// String is a line of text.
+func (s step) String() string {
+	switch s.Do {
+	case "reload":
+		return s.Do + ": " + s.Why
+	case "runtime":
+		return s.Do + ": " + s.What + ": " + s.Why
+	}
+	return s.Do + " " + s.What + ": " + s.Why
+}
+
+// stepsOf are the steps of a plan.
+func stepsOf(p *plan.Plan) []step {
+	list := []step{}
+	for _, s := range p.Steps() {
+		switch s := s.(type) {
+		case plan.WriteFile:
+			list = append(list, step{"write", s.File.Path, s.Reason})
+		case plan.RemoveFile:
+			list = append(list, step{"remove", s.Path, s.Reason})
+		case plan.RuntimeCommand:
+			list = append(list, step{"runtime", plan.Describe(s.Command), s.Reason})
+		case plan.Reload:
+			list = append(list, step{"reload", "", strings.Join(s.Reasons, "; ")})
+		}
+	}
+	return list
+}
+
 // printSteps writes what would be done, a line each, and why.
 func printSteps(w io.Writer, p *plan.Plan) {
 	fmt.Fprintln(w, "\nSteps:")
-	for _, step := range p.Steps() {
-		switch step := step.(type) {
-		case plan.WriteFile:
-			fmt.Fprintf(w, "  write %s: %s\n", step.File.Path, step.Reason)
-		case plan.RemoveFile:
-			fmt.Fprintf(w, "  remove %s: %s\n", step.Path, step.Reason)
-		case plan.RuntimeCommand:
-			fmt.Fprintf(w, "  runtime: %s: %s\n", plan.Describe(step.Command), step.Reason)
-		case plan.Reload:
-			fmt.Fprintf(w, "  reload: %s\n", strings.Join(step.Reasons, "; "))
-		}
+	for _, s := range stepsOf(p) {
+		fmt.Fprintf(w, "  %s\n", s)
 	}
 	if p.Reload == nil {
 		fmt.Fprintln(w, "  no reload")

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 // ownCertificate is the controller's own certificate, kept in the state folder so that
@@ -26,10 +25,10 @@ func ownCertificate(stateDir string, now time.Time) (*model.Certificate, error) 
 	}
 	certificate, notAfter, err := resolve.ReadPair(model.NewSecret(text))
 	if err != nil || notAfter.Before(now) {
-		if certificate, err = resolve.SelfSigned(nil, now); err != nil {
+		if certificate, err = resolve.SelfSigned(now); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(name, []byte(certificate.PEM.Reveal()), 0o600); err != nil {
+		if err := files.Replace(name, []byte(certificate.PEM.Reveal()), 0o600); err != nil {
 			return nil, fmt.Errorf("--state-dir: %w", err)
 		}
 	}
@@ -46,7 +45,7 @@ func shown(folder *files.Folder) (map[string]admin.File, error) {
 	list := make(map[string]admin.File, len(t.Files))
 	for path, file := range t.Files {
 		f := admin.File{Kind: string(file.Kind), Digest: file.Digest.String(), Size: file.Size}
-		if file.Kind != tree.Cert && file.Kind != tree.Userlists {
+		if !file.Kind.Secret() {
 			f.Content = string(content[path])
 		}
 		list[path] = f

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -39,17 +39,18 @@ func render(o *options.Options, sources []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	p, err := line.Plan(nil)
+	p, err := rendered(line)
 	if err != nil {
 		return err
 	}
-	p.Tree.Add(tree.GenerationFile(0, p.Tree.Digest()))
 	if o.Out == "-" {
 		printTree(s, p.Tree, o.WithKeys)
 	} else if err := writeTree(o.Out, p.Tree, o.WithKeys); err != nil {
-		return err
+		return fmt.Errorf("--out=%s: %w", o.Out, err)
 	}
-	if printFindings(s.err, line.Report()) {
+	findings := line.Report()
+	printFindings(s.err, findings)
+	if bad(findings) {
 		return errFindings
 	}
 	return nil
@@ -77,36 +78,33 @@ func writeTree(folder string, t *tree.Tree, withKeys bool) error {
 		}
 		name := filepath.Join(folder, filepath.FromSlash(path))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return fmt.Errorf("--out: %w", err)
+			return err
 		}
 		mode := os.FileMode(0o644)
 		if file.Secret != nil {
 			mode = 0o600
 		}
 		if err := os.WriteFile(name, file.Bytes(), mode); err != nil {
-			return fmt.Errorf("--out: %w", err)
+			return err
 		}
 	}
 	return nil
 }
 
-// parts are the folders of a tree.
-var parts = [...]string{"conf.d", "maps", "crt-lists", "lists", "lua", "certs", "pages"}
-
 // clearTree removes an earlier rendering from a folder.
 func clearTree(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("--out: %w", err)
+		return err
 	}
 	for _, e := range entries {
-		if !strings.Contains(" "+strings.Join(parts[:], " ")+" ", " "+e.Name()+" ") {
-			return fmt.Errorf("--out=%s: the folder holds %s, which is no part of a rendered tree; name a new folder", folder, e.Name())
+		if !slices.Contains(tree.Folders(), e.Name()) {
+			return fmt.Errorf("the folder holds %s, which is no part of a rendered tree; name a new folder", e.Name())
 		}
 	}
-	for _, part := range parts {
+	for _, part := range tree.Folders() {
 		if err := os.RemoveAll(filepath.Join(folder, part)); err != nil {
-			return fmt.Errorf("--out: %w", err)
+			return err
 		}
 	}
 	return nil

@@ -14,9 +14,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/cmd/internal/loop"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
@@ -80,9 +78,12 @@ func fetchStanding(url string) (*standing, error) {
 		return nil, fmt.Errorf("--running=%s: no sluice answers there: %w", url, err)
 	}
 	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("--running=%s: the answer is %s; name the admin address of a sluice, for example http://127.0.0.1:9090", url, response.Status)
+	}
 	var list map[string]admin.File
-	if err := json.NewDecoder(response.Body).Decode(&list); err != nil || response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("--running=%s: answer %s is not that of sluice's admin address (%w)", url, response.Status, err)
+	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+		return nil, fmt.Errorf("--running=%s: the answer is not that of sluice's admin address: %w", url, err)
 	}
 	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}}
 	for path, file := range list {
@@ -96,24 +97,33 @@ func fetchStanding(url string) (*standing, error) {
 }
 
 func (st *standing) add(path string, digest model.Digest, text []byte) {
-	kind := files.KindOf(path)
-	if kind == tree.Cert || kind == tree.Userlists {
+	kind := tree.KindOf(path)
+	if kind.Secret() {
 		st.keys, text = true, nil
 	}
 	st.tree.Add(tree.File{Path: path, Kind: kind, Digest: digest, Size: int64(len(text))})
 	st.content[path] = text
 }
 
-// registry is what a registry would say of the configuration.
-func (st *standing) registry(templates model.Digest) (*shard.Registry, error) {
+// registry is what a registry would say of the configuration. What can't be compared is
+// taken for equal to what the line wants: the controller's own certificate, which is
+// another one in each process, and secrets where this side shows none.
+func (st *standing) registry(line *loop.Line) (*shard.Registry, error) {
 	served, err := shard.Recover(st.content)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration to compare with was not written by sluice: %w", err)
 	}
-	if !st.keys { // then the lines that name the certificates say which there are
-		for _, line := range served.CrtList {
-			served.Certificates = append(served.Certificates, &model.Certificate{Name: line.Certificate})
+	fresh, err := line.Plan(nil)
+	if err != nil {
+		return nil, err
+	}
+	for path, file := range fresh.Tree.Files {
+		if path == "certs/"+loop.OwnCertificate || !st.keys && file.Kind.Secret() {
+			st.tree.Add(tree.File{Path: path, Kind: file.Kind, Digest: file.Digest, Size: file.Size})
 		}
+	}
+	if !st.keys {
+		served.Certificates = certificatesOf(served, line.Model())
 	}
 	highest := 0
 	for path := range st.content {
@@ -126,21 +136,25 @@ func (st *standing) registry(templates model.Digest) (*shard.Registry, error) {
 	for shards <= highest {
 		shards *= 2
 	}
-	header := shard.Header{Version: shard.Version, Shards: shards, Templates: templates}
+	header := shard.Header{Version: shard.Version, Shards: shards, Templates: line.Templates()}
 	return &shard.Registry{Header: header, Tree: st.tree, Scanned: true, Served: served}, nil
 }
 
-// forget takes out of a plan what can't be compared: the controller's own certificate,
-// which is another one in each process, and secrets where the other side holds none.
-func (st *standing) forget(p *plan.Plan) {
-	skip := func(path string, kind tree.Kind) bool {
-		return path == "certs/"+loop.OwnCertificate || !st.keys && (kind == tree.Cert || kind == tree.Userlists)
+// certificatesOf are the certificates that a configuration without its keys has: those that
+// its crt-list names, and those of the wanted model that no crt-list names.
+func certificatesOf(served, wanted *model.Model) []*model.Certificate {
+	var list []*model.Certificate
+	for _, line := range served.CrtList {
+		list = append(list, &model.Certificate{Name: line.Certificate})
 	}
-	var writes []plan.WriteFile
-	for _, w := range p.Writes {
-		if !skip(w.File.Path, w.File.Kind) {
-			writes = append(writes, w)
+	named := map[string]bool{}
+	for _, line := range wanted.CrtList {
+		named[line.Certificate] = true
+	}
+	for _, certificate := range wanted.Certificates {
+		if !named[certificate.Name] {
+			list = append(list, certificate)
 		}
 	}
-	p.Writes = writes
+	return list
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // tables renders the map files. HAProxy splits a line at the first blank (configuration
-// manual, converter "map"); token refuses keys with one.
+// manual, converter "map"). Keys and values passed token.MapKey and token.MapValue when they
+// were put into the table, as entries of lists did: here that would cost all of them each time.
 func tables(in Input, t *tree.Tree) error {
 	for _, table := range in.Model.Tables {
 		path := "maps/" + table.Name + ".map"

@@ -3,9 +3,13 @@
 //
 // It is pure: the same layout, model and templates give the same bytes. A shard, table
 // or list that is known to stand in the old tree already is not rendered again. Servers
-// are written by package serverline, every user's text by package token: a template
-// decides what stands where, never how a value is quoted.
+// are written by package serverline, a user's text by package token, or, in maps and lists,
+// as it passed token when it got into the model: a template decides what stands where, never
+// how a value is quoted.
 //
 // It imports the HAProxy side (model, shard, tree, serverline, token). It stands between
 // Shard and Plan.
+//
+// Limits: a template sees the model, not the objects it was made of. Maps, lists, crt-lists
+// and certificates are written without a template.
 package template

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"text/template"
@@ -11,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
-// functions are what a template may call. docs/templates.md describes them to users.
+// functions are what a template may call.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"word":       token.Word,
@@ -91,19 +92,28 @@ func servers(b *model.Backend) string {
 // value is the sample expression that looks a value of the backend up. The default
 // profile has one value for all backends, so that a global change is a change of a few
 // map entries.
-func value(p *model.Profile, slot string) string {
-	if p.Name == model.DefaultProfile {
-		return "str(" + p.Name + "/" + slot + "),map_str(maps/" + model.TableValues + ".map)"
-	}
-	return "be_name,concat(/" + slot + "),map_str(maps/" + model.TableValues + ".map)"
-}
+func value(p *model.Profile, slot string) (string, error) { return lookUp(p, slot, "") }
 
 // valueOf is like value, for a slot that ends in the content of a variable.
-func valueOf(p *model.Profile, slot, variable string) string {
-	if p.Name == model.DefaultProfile {
-		return "str(" + p.Name + "/" + slot + "),concat(," + variable + "),map_str(maps/" + model.TableValues + ".map)"
+func valueOf(p *model.Profile, slot, variable string) (string, error) {
+	return lookUp(p, slot, variable)
+}
+
+func lookUp(p *model.Profile, slot, variable string) (string, error) {
+	if !model.KnownSlot(slot) {
+		return "", fmt.Errorf("there is no value %q", slot)
 	}
-	return "be_name,concat(/" + slot + "," + variable + "),map_str(maps/" + model.TableValues + ".map)"
+	const table = "map_str(maps/" + model.TableValues + ".map)"
+	if p.Name != model.DefaultProfile {
+		if variable != "" {
+			variable = "," + variable
+		}
+		return "be_name,concat(/" + slot + variable + ")," + table, nil
+	}
+	if variable != "" {
+		variable = "concat(," + variable + "),"
+	}
+	return "str(" + p.Name + "/" + slot + ")," + variable + table, nil
 }
 
 // corsOrigin is what Access-Control-Allow-Origin says: "*" is not allowed together with

@@ -91,6 +91,9 @@ func (r *Renderer) sections(in Input, t *tree.Tree) error {
 		RunDir string
 	}{in.Model, in.RunDir}
 	for _, part := range in.sections() {
+		if part.kind == tree.Userlists && len(in.Model.Userlists) == 0 {
+			continue // there is no such file, and one that stands there is not kept
+		}
 		if part.same && in.keep(part.path, t) {
 			continue
 		}
@@ -98,7 +101,6 @@ func (r *Renderer) sections(in Input, t *tree.Tree) error {
 		switch {
 		case err != nil:
 			return err
-		case part.kind == tree.Userlists && len(in.Model.Userlists) == 0:
 		case part.kind == tree.Userlists:
 			t.Add(tree.NewSecretFile(part.path, part.kind, model.NewSecret(text)))
 		default:

@@ -21,7 +21,7 @@ func fullShape() model.Shape {
 	}
 	return model.Shape{
 		Balance: "hdr(X-User)", TimeoutConnect: 2 * time.Second, TimeoutQueue: 1500 * time.Millisecond,
-		HTTPCheck: &model.HTTPCheck{Method: "GET", URI: "/ready?a b", Host: "a.example"},
+		HTTPCheck: &model.HTTPCheck{URI: "/ready?a b"},
 		Cookie:    &model.Cookie{Name: "SRV", Strategy: "insert", Keywords: []string{"indirect", "nocache", "httponly", "secure"}, Domain: "a.example", SameSite: "None"},
 		AllowList: list("allow"), AllowExcept: list("allow-except"), DenyList: list("deny"), DenyExcept: list("deny-except"),
 		SSLRedirect: 302, CORS: &model.CORS{Credentials: true, Expose: true},
@@ -42,7 +42,7 @@ func users() *model.Userlist {
 func testModel(backends ...*model.Backend) *model.Model {
 	web := &model.Profile{Name: model.DefaultProfile, Shape: model.Shape{Balance: "leastconn", SSLRedirect: 302, HSTS: "max-age=1", TimeoutServer: true, CORS: &model.CORS{AnyOrigin: true}}}
 	m := &model.Model{
-		Process:   model.Process{MaxConn: 100, NbThread: 1, HardStopAfter: 10 * time.Minute, LogTargets: []model.LogTarget{{Address: "stdout", Format: "raw", Length: 1024, Tag: "sluice"}}},
+		Process:   model.Process{MaxConn: 100, NbThread: 1, HardStopAfter: 10 * time.Minute, LogTargets: []string{"stdout"}, LogFormat: "raw", LogLength: 1024, LogTag: "sluice"},
 		Defaults:  model.Defaults{TimeoutClient: 50 * time.Second, TimeoutClientFin: time.Second, TimeoutConnect: time.Second, TimeoutServer: time.Second, TimeoutServerFin: time.Second, TimeoutQueue: time.Second, TimeoutTunnel: time.Hour, TimeoutHTTPRequest: time.Second, TimeoutKeepAlive: time.Minute},
 		Profiles:  []*model.Profile{model.NewProfile(fullShape()), web},
 		Userlists: []*model.Userlist{users()},
@@ -130,5 +130,28 @@ func TestUnchangedPartsAreNotRendered(t *testing.T) {
 	}
 	if len(tr.Files) != len(first.Files) {
 		t.Errorf("%d files, want %d: the tree lists the whole folder", len(tr.Files), len(first.Files))
+	}
+}
+
+func TestPasswordsOfUsersThatAreGoneDoNotStay(t *testing.T) {
+	m := testModel(&model.Backend{Name: "shop_a_80", Servers: []model.Server{server(1)}})
+	first := render(t, m, nil, 1)
+	const path = "conf.d/15-userlists.cfg"
+	if _, found := first.Files[path]; !found {
+		t.Fatal("there is no file of users")
+	}
+	r, _ := New(rootfs.Templates())
+	layout := shard.Place(nil, m, shard.Options{Shards: 1, Templates: r.Digest()})
+	next := *m
+	next.Userlists = nil
+	recovered := &model.Model{Backends: m.Backends} // what the files of a worker tell after a restart
+	for sentence, old := range map[string]*shard.Registry{
+		"while the controller runs": {Header: layout.Header, Tree: first, Served: m},
+		"after a restart":           {Header: layout.Header, Tree: first, Served: recovered, Scanned: true},
+		"of a recovered model":      {Header: layout.Header, Tree: first, Served: recovered},
+	} {
+		if _, found := render(t, &next, old, 1).Files[path]; found {
+			t.Errorf("%s the file is kept", sentence)
+		}
 	}
 }

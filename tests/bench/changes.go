@@ -71,8 +71,8 @@ func (c *costs) add(ctx context.Context, w *world, changes []snapshot.Change) er
 	}
 	c.changes++
 	c.line, c.apply = c.line.plus(s.line), c.apply.plus(s.apply)
-	c.shards += s.out.Written[tree.Shard]
-	for kind, n := range s.out.Written {
+	c.shards += s.files[tree.Shard]
+	for kind, n := range s.files {
 		if kind != tree.Shard && kind != tree.Generation {
 			c.other += n
 		}
@@ -132,6 +132,7 @@ func (b *bench) manyCertificates() error {
 	l := newLine(s)
 	scratch := fresh(func() { l.take(c.changes()) })
 	reg := l.plan(nil).Next
+	l.memo.Planned()
 	l.memo.Applied()
 	idle := collect()
 	var each usage

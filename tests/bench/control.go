@@ -163,6 +163,7 @@ func (b *bench) restart(ctx context.Context, w *world) error {
 		w.line.take(changes)
 		p = w.line.plan(w.apply.Expected())
 	})
+	w.line.memo.Planned()
 	w.line.memo.Applied()
 	after, err := w.standing()
 	if err != nil {
@@ -235,7 +236,7 @@ func (b *bench) global(ctx context.Context, w *world) error {
 		return err
 	}
 	b.table.begin("A global setting that touches no backend changes")
-	b.table.claim("shard files and registry records written", "0", fmt.Sprint(s.out.Written[tree.Shard]+s.registry-1), s.out.Written[tree.Shard] == 0 && s.registry == 1)
+	b.table.claim("shard files and registry records written", "0", fmt.Sprint(s.files[tree.Shard]+s.registry-1), s.files[tree.Shard] == 0 && s.registry == 1)
 	b.table.claim("all files written", "profiles, frontends", s.written(), sameFiles(s.plan, "conf.d/10-profiles.cfg", "conf.d/20-frontends.cfg"))
 	b.table.inform("CPU of conversion and plan", milliseconds(s.line.cpu))
 	return nil

@@ -33,7 +33,7 @@ func newSetup(http, runDir string) (setup, error) {
 		return setup{}, err
 	}
 	now := time.Now()
-	certificate, err := resolve.SelfSigned(nil, now)
+	certificate, err := resolve.SelfSigned(now)
 	if err != nil {
 		return setup{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 // patience bounds one reload of HAProxy.
@@ -30,7 +31,8 @@ type rig struct {
 	folder     *files.Folder
 	supervisor *process.Supervisor
 	apply      *apply.Apply
-	registry   int // files written in the registry folder
+	registry   int               // files written in the registry folder
+	files      map[tree.Kind]int // files written in the configuration folder
 }
 
 // newRig prepares the folders; nothing runs yet.
@@ -71,8 +73,9 @@ func (r *rig) up(ctx context.Context) error {
 	})
 	r.apply = apply.New(apply.Config{
 		Folder: r.folder, Worker: socket.NewRuntime(runtime, socket.Options{Worker: func() int { return r.apply.WorkerPID() }}),
-		Master: socket.NewMaster(master), Supervisor: r.supervisor, Log: r.bench.log, CommandTimeout: patience,
-		Check: func(ctx context.Context, confDir string) error { return process.Check(ctx, binary, confDir) },
+		Master: socket.NewMaster(master), Supervisor: r.supervisor, Log: r.bench.log, CommandTimeout: patience, LoadTimeout: patience,
+		Metrics: apply.Metrics{FileWritten: func(kind tree.Kind) { r.files[kind]++ }},
+		Check:   func(ctx context.Context, confDir string) error { return process.Check(ctx, binary, confDir) },
 		Fault: func(point string) {
 			if point == "registry written" {
 				r.registry++
@@ -102,7 +105,8 @@ type step struct {
 	line, apply usage
 	out         apply.Outcome
 	plan        *plan.Plan
-	registry    int // files written in the registry folder
+	registry    int               // files written in the registry folder
+	files       map[tree.Kind]int // files written in the configuration folder
 }
 
 // take takes a batch through the whole line.
@@ -117,7 +121,7 @@ func (r *rig) take(ctx context.Context, changes []snapshot.Change) (step, error)
 
 // carryOut carries the plan of a step out.
 func (r *rig) carryOut(ctx context.Context, s *step) error {
-	r.registry = 0
+	r.registry, r.files = 0, map[tree.Kind]int{}
 	s.apply = measure(func() {
 		switch {
 		case s.plan.Empty():
@@ -129,7 +133,7 @@ func (r *rig) carryOut(ctx context.Context, s *step) error {
 			s.out = <-r.apply.Reload(ctx, s.plan)
 		}
 	})
-	s.registry = r.registry
+	s.registry, s.files = r.registry, r.files
 	switch {
 	case s.out.Refusal != nil:
 		return fmt.Errorf("HAProxy refuses the tree: %s", s.out.Refusal.Output)
@@ -138,6 +142,7 @@ func (r *rig) carryOut(ctx context.Context, s *step) error {
 	case s.out.Drift:
 		return errors.New("HAProxy gave an unexpected answer to a command")
 	}
+	r.line.memo.Planned()
 	r.line.memo.Applied()
 	return nil
 }

@@ -7,7 +7,7 @@
 //
 // The parts are wired as cmd/internal/loop.Line wires them, from packages below pkg/ only.
 // Most sequences run against a small model of HAProxy, which loads the folder as HAProxy
-// does and answers a command that does not fit its state with a complaint; a sample runs
+// does and answers a command that does not fit its state as HAProxy would; a sample runs
 // against each branch of the real one.
 //
 // It holds tests only. More of them: go test ./tests/property -rapid.checks=5000.

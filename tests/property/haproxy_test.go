@@ -38,7 +38,7 @@ type fake struct {
 	pids           int // given away so far
 	state          *served
 	next           string   // trouble that comes once
-	complaints     []string // about commands that do not fit the state
+	complaints     []string // about commands that do not fit the state; in order before a reload
 }
 
 func (f *fake) config(c *apply.Config, pid func() int, hook func(point string)) {
@@ -182,6 +182,14 @@ func (f fakeWorker) SetGeneration(_ context.Context, n uint64) error {
 	defer unlock()
 	f.state.Maps["sluice"]["generation"] = strconv.FormatUint(n, 10)
 	return nil
+}
+
+func (f fakeWorker) Probe(context.Context) error {
+	unlock, err := f.connect()
+	if err == nil {
+		unlock()
+	}
+	return err
 }
 
 func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Result, error) {

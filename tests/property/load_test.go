@@ -27,7 +27,6 @@ type served struct {
 	Lists    map[string][]string
 	Certs    map[string]string // content by name
 	CrtList  []string
-	idle     map[string]bool // certificates that no line of the crt-list named at the load
 }
 
 // references are the files and sections that a text names.
@@ -37,7 +36,7 @@ var references = regexp.MustCompile(`\b(?:maps|lists|certs|crt-lists)/[^\s,)"]+|
 // HAProxy would refuse.
 func load(content map[string][]byte) (*served, error) {
 	s := &served{Sections: map[string]string{}, Backends: map[string]map[string]server{}, Maps: map[string]map[string]string{},
-		Lists: map[string][]string{}, Certs: map[string]string{}, idle: map[string]bool{}}
+		Lists: map[string][]string{}, Certs: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		folder, file := path.Split(name)
 		base, text := strings.TrimSuffix(file, path.Ext(file)), string(content[name])
@@ -68,7 +67,7 @@ func load(content map[string][]byte) (*served, error) {
 		case "lists/":
 			s.Lists[base] = slices.Sorted(strings.Lines(text))
 		case "certs/":
-			s.Certs[file], s.idle[file] = text, true
+			s.Certs[file] = text
 		}
 	}
 	if err := s.crtList(content["crt-lists/https.list"]); err != nil {
@@ -146,7 +145,6 @@ func (s *served) crtList(text []byte) error {
 		if _, there := s.Certs[name]; !there {
 			return fmt.Errorf("certificate %s is missing", name)
 		}
-		delete(s.idle, name)
 		s.CrtList = append(s.CrtList, strings.TrimSpace(line))
 	}
 	if len(s.CrtList) == 0 {

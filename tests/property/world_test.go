@@ -59,7 +59,8 @@ type world struct {
 	meanwhile map[string][]event // by the point of a reload at which they come
 	killIn    atomic.Int32       // steps; 0: never
 	killed    chan struct{}
-	worried   bool // trouble is on its way: a failure is in order
+	worried   bool   // trouble is on its way: a failure is in order
+	aside     string // what failed in the midst of a reload
 }
 
 func newWorld(t tester, s *secrets, dir string, h haproxy, bind resolve.Bind) *world {
@@ -123,16 +124,16 @@ func (w *world) fault(point string) {
 		}
 		w.t.Logf("  at %q: %v", point, events)
 		if out := w.apply.Do(context.Background(), p); out.Err != nil || out.Drift {
-			w.worry("at %q: %v, drift %v", point, out.Err, out.Drift)
+			w.aside = fmt.Sprintf("at %q: %v, drift %v", point, out.Err, out.Drift)
 		}
 	}
 }
 
 // worry fails unless trouble was made.
-func (w *world) worry(format string, args ...any) {
+func (w *world) worry(what string) {
 	w.t.Helper()
-	if !w.worried {
-		w.t.Fatalf("%s; HAProxy complains: %s", fmt.Sprintf(format, args...), w.complaints())
+	if what != "" && !w.worried {
+		w.t.Fatalf("%s; HAProxy complains: %s", what, w.complaints())
 	}
 }
 
@@ -195,6 +196,7 @@ func (w *world) converge() bool {
 	for range 8 {
 		p := w.plan()
 		if p.Empty() {
+			w.memo.Planned()
 			w.memo.Applied()
 			return true
 		}
@@ -209,8 +211,10 @@ func (w *world) converge() bool {
 			w.t.Fatalf("HAProxy refuses what was rendered: %s: %s", out.Refusal.File, out.Refusal.Output+out.Refusal.Message)
 		}
 		if out.Err != nil || out.Drift {
-			w.worry("not applied: %v, drift %v, steps %s", out.Err, out.Drift, describe(p))
+			w.worry(fmt.Sprintf("not applied: %v, drift %v, steps %s", out.Err, out.Drift, describe(p)))
 		}
+		w.worry(w.aside)
+		w.aside = ""
 	}
 	w.t.Fatalf("no end of plans: %s, then %s", last, describe(w.plan()))
 	return false

@@ -3,4 +3,10 @@
 //
 // It reads a Status that the loop publishes, and the files of the current generation;
 // it changes nothing. Private keys and password hashes are never served.
+//
+// It imports report, and plan and tree for their words. It stands beside the line: the loop
+// publishes, cmd/sluice starts the server.
+//
+// Limits: plain HTTP without authentication, so the address is a loopback one unless
+// somebody says otherwise.
 package admin

@@ -31,6 +31,15 @@ type Status struct {
 	Findings    []report.Finding `json:"findings"`
 }
 
+// withLists is the status with empty lists in place of those that are nil, which JSON
+// calls null.
+func (s Status) withLists() Status {
+	s.Reloads = append([]Reload{}, s.Reloads...)
+	s.Quarantined = append([]string{}, s.Quarantined...)
+	s.Findings = append([]report.Finding{}, s.Findings...)
+	return s
+}
+
 // Reload is one reload that was tried.
 type Reload struct {
 	At      time.Time `json:"at"`
@@ -71,7 +80,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Status()) })
+	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Status().withLists()) })
 	mux.HandleFunc("GET /api/v1/config", s.config)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
@@ -93,23 +94,31 @@ func (l *Line) Again(now time.Time) {
 }
 
 // Quarantine leaves the present form of objects out, since HAProxy refuses it.
-func (l *Line) Quarantine(origins []model.Origin, why string, now time.Time) {
-	l.memo.Quarantine(origins, why)
+// The result is false where that changes nothing any more.
+func (l *Line) Quarantine(origins []model.Origin, why string, now time.Time) bool {
+	differs := l.memo.Quarantine(origins, why)
 	l.Again(now)
+	return differs
 }
 
 // Quarantined are the objects that are left out.
 func (l *Line) Quarantined() []model.Origin { return l.memo.Quarantined() }
 
-// Applied notes that HAProxy serves the model: its parts are the last good ones.
+// Planned notes that the model is on its way to HAProxy.
+func (l *Line) Planned() { l.memo.Planned() }
+
+// Applied notes that HAProxy serves the model that was last planned: its parts are the last good ones.
 func (l *Line) Applied() { l.memo.Applied() }
 
 // Conversions are the numbers of units converted so far, by kind.
 func (l *Line) Conversions() map[string]int { return l.memo.Conversions() }
 
+// IsGlobal tells whether an object holds the global settings.
+func (l *Line) IsGlobal(key snapshot.Key) bool { return key == l.settings.ConfigMap }
+
 // Trace finds the objects behind a refusal of a plan's tree.
 func (l *Line) Trace(refusal *process.Refusal, p *plan.Plan) []model.Origin {
-	r := refused{refusal: refusal, model: l.model, content: func(path string) []byte { return l.content(p, path) }}
+	r := refused{refusal: refusal, model: p.Next.Served, content: func(path string) []byte { return l.content(p, path) }}
 	if key := l.settings.ConfigMap; l.snapshot.Object(key) != nil {
 		r.global = key.Origin()
 	}
@@ -124,7 +133,7 @@ func (l *Line) content(p *plan.Plan, path string) []byte {
 	}
 	for i, record := range p.Next.Records {
 		if record.Path == path {
-			text, _ := l.renderer.Backends(l.layout.Backends(i)) // it was rendered before
+			text, _ := l.renderer.Backends(p.Layout.Backends(i)) // it was rendered before
 			return text
 		}
 	}
@@ -136,7 +145,7 @@ func (l *Line) Model() *model.Model { return l.model }
 
 // Report are the findings of the source and of the conversion.
 func (l *Line) Report() []report.Finding {
-	findings := append(l.memo.Report(), l.findings...)
+	findings := slices.Concat(l.memo.Report(), l.findings)
 	for i := range findings {
 		findings[i] = l.Locate(findings[i])
 	}
@@ -161,10 +170,10 @@ func (l *Line) Plan(old *shard.Registry) (*plan.Plan, error) {
 	if shards == 0 {
 		shards = l.model.Shards
 	}
-	l.layout = shard.Place(old, l.model, shard.Options{Shards: shards, Templates: l.renderer.Digest()})
-	t, err := l.renderer.Render(template.Input{Model: l.model, Layout: l.layout, Old: old, RunDir: l.runDir})
+	layout := shard.Place(old, l.model, shard.Options{Shards: shards, Templates: l.renderer.Digest()})
+	t, err := l.renderer.Render(template.Input{Model: l.model, Layout: layout, Old: old, RunDir: l.runDir})
 	if err != nil {
 		return nil, err
 	}
-	return plan.Make(plan.Input{Old: old, Layout: l.layout, Tree: t, Model: l.model}), nil
+	return plan.Make(plan.Input{Old: old, Layout: layout, Tree: t, Model: l.model}), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,11 +34,9 @@ const (
 	resyncEvery = 10 * time.Minute // between two comparisons with the disk, and looks at the clock
 	firstRetry  = 100 * time.Millisecond
 	lastRetry   = 30 * time.Second
-	keptReloads = 20 // in the status
+	longLife    = time.Minute // of an HAProxy: its death is not one of a series
+	keptReloads = 20          // in the status
 )
-
-// backoff spaces out starts of an HAProxy that does not live long.
-var backoff = process.DefaultBackoff()
 
 // Loop owns all state, in the goroutine of Run.
 type Loop struct {
@@ -55,13 +54,14 @@ type Loop struct {
 	plan     *plan.Plan           // that it carries out
 	synced   bool                 // the source has delivered all that was there at start
 	dirty    bool                 // something is not applied yet
+	waits    bool                 // for the reload in flight, since it needs one of its own
 	since    time.Time            // arrival of the oldest event that is not applied yet
 	failures int                  // in a row
 	fatal    error                // ends Run
 	retry    *time.Timer          // another try after a failure
 	revive   *time.Timer          // another start of HAProxy
 	revived  time.Time            // when it was last started again
-	waited   time.Duration        // before that
+	deaths   int                  // of HAProxy, in a row
 	buried   <-chan error         // told of the end of the last master that is gone
 	wanted   uint64               // number of batches taken
 	covered  uint64               // of them, those that the last plan covers
@@ -82,11 +82,14 @@ func (l *Loop) Run(ctx context.Context, batches <-chan files.Batch) error {
 	for {
 		select {
 		case <-ctx.Done():
+			if l.flight != nil {
+				<-l.flight // it may be starting HAProxy, which is to be stopped then
+			}
 			return nil
 		case batch := <-batches:
 			l.take(batch)
 		case out := <-l.flight:
-			l.flight = nil
+			l.flight, l.waits = nil, false
 			l.finish(ctx, l.plan, out)
 		case <-l.retry.C:
 			l.dirty = true
@@ -101,7 +104,7 @@ func (l *Loop) Run(ctx context.Context, batches <-chan files.Batch) error {
 		case <-l.revive.C:
 			l.restart(ctx)
 		}
-		for l.dirty && l.synced && l.flight == nil || l.dirty && l.synced && l.journals() {
+		for l.dirty && l.synced && !l.waits {
 			l.round(ctx)
 		}
 		if done, err := l.done(); done {
@@ -153,29 +156,18 @@ func (l *Loop) exited() <-chan error {
 	return nil
 }
 
-// journals is asked while a reload is in flight: a change that needs no reload of its own
-// is carried out at once, one that does waits.
-func (l *Loop) journals() bool {
-	p, err := l.Line.Plan(l.Apply.Expected())
-	return err == nil && p.Reload == nil
-}
-
-// take converts a batch of the source. The settings of all objects stand in ConfigMaps: a
-// change of one is a full reconciliation, which looks at the disk, too.
+// take converts a batch of the source. A change of the global settings is a full
+// reconciliation, which looks at the disk, too.
 func (l *Loop) take(batch files.Batch) {
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}
-	l.Log.Debug("batch", "changes", len(batch.Changes), "findings", len(batch.Findings))
-	for _, change := range batch.Changes {
-		if change.Key.Kind == snapshot.ConfigMap && l.synced {
-			l.rescan()
-			break
-		}
+	if l.synced && slices.ContainsFunc(batch.Changes, func(c snapshot.Change) bool { return l.Line.IsGlobal(c.Key) }) {
+		l.rescan()
 	}
 	l.Line.Take(batch.Changes, batch.Findings, time.Now())
 	l.synced = l.synced || batch.Synced
-	l.dirty, l.reported = true, !l.status.Ready
+	l.dirty, l.waits, l.reported = true, false, !l.status.Ready
 	l.wanted++
 }
 
@@ -197,17 +189,23 @@ func (l *Loop) round(ctx context.Context) {
 	case err != nil:
 		l.fail(fmt.Errorf("the configuration can't be rendered: %w", err))
 	case p.Reload != nil && l.flight != nil:
-		l.dirty = true
+		l.dirty, l.waits = true, true
 	case p.Empty():
-		l.covered = l.wanted
+		l.send()
 		l.succeed(l.Apply.Expected())
 	case p.Reload != nil:
-		l.covered = l.wanted
+		l.send()
 		l.plan, l.flight = p, l.Apply.Reload(ctx, p)
 	default:
-		l.covered = l.wanted
+		l.send()
 		l.finish(ctx, p, l.Apply.Do(ctx, p))
 	}
+}
+
+// send notes that everything taken so far is on its way to HAProxy.
+func (l *Loop) send() {
+	l.covered = l.wanted
+	l.Line.Planned()
 }
 
 // finish looks at what became of a plan.
@@ -234,14 +232,11 @@ func (l *Loop) finish(ctx context.Context, p *plan.Plan, out apply.Outcome) {
 // same tree is tried again later: the old worker serves on.
 func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 	origins := l.Line.Trace(out.Refusal, p)
-	if len(origins) == 0 {
+	if len(origins) == 0 || !l.Line.Quarantine(origins, out.Refusal.Message, time.Now()) {
 		l.fail(fmt.Errorf("HAProxy refuses the configuration, and no object is to blame: %s", strings.TrimSpace(out.Refusal.Output)))
 		return
 	}
-	for _, origin := range origins {
-		l.Log.Warn("quarantined an object: HAProxy refuses what it asks for", "object", origin.String(), "message", out.Refusal.Message)
-	}
-	l.Line.Quarantine(origins, out.Refusal.Message, time.Now())
+	l.Log.Warn("HAProxy refuses what an object asks for; the object is quarantined", "suspects", origins, "message", out.Refusal.Message)
 	l.dirty, l.reported = true, false
 }
 
@@ -249,12 +244,14 @@ func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 // long, after a wait that grows.
 func (l *Loop) bury(cause error) {
 	l.buried = l.Exited()
-	ran := time.Since(l.revived)
-	wait := time.Duration(0)
-	if ran < backoff.Reset {
-		wait = backoff.Next(l.waited, ran)
+	if time.Since(l.revived) > longLife {
+		l.deaths = 0
 	}
-	l.waited = wait
+	wait := time.Duration(0)
+	if l.deaths > 0 {
+		wait = delay(l.deaths - 1)
+	}
+	l.deaths++
 	l.Log.Error("HAProxy is gone; it is started again", "cause", cause, "wait", wait)
 	l.revive.Reset(wait)
 }
@@ -275,17 +272,20 @@ func (l *Loop) restart(ctx context.Context) {
 
 // fail plans another try, the later the more tries failed before.
 func (l *Loop) fail(err error) {
-	delay := min(firstRetry<<min(l.failures, 10), lastRetry)
+	wait := delay(l.failures)
 	l.failures++
 	if bind := (*process.BindError)(nil); !l.status.Ready && errors.As(err, &bind) {
 		l.fatal = err
 		return
 	}
-	l.Log.Error("not applied", "error", err, "retry", delay)
+	l.Log.Error("not applied", "error", err, "retry", wait)
 	l.status.Error = err.Error()
-	l.retry.Reset(delay)
+	l.retry.Reset(wait)
 	l.publish(nil)
 }
+
+// delay is how long to wait after so many failures in a row.
+func delay(failures int) time.Duration { return min(firstRetry<<min(failures, 10), lastRetry) }
 
 func (l *Loop) succeed(reg *shard.Registry) {
 	l.failures = 0
@@ -297,9 +297,7 @@ func (l *Loop) succeed(reg *shard.Registry) {
 		l.status.Applied = l.covered
 	}
 	if !l.since.IsZero() && !l.dirty {
-		if l.Metrics != nil {
-			l.Metrics.Applied(time.Since(l.since))
-		}
+		l.Metrics.Applied(time.Since(l.since))
 		l.since = time.Time{}
 	}
 	l.publish(reg)

@@ -22,13 +22,9 @@ func (l *Loop) publish(reg *shard.Registry) {
 		l.report()
 	}
 	status := l.status
-	if l.Metrics != nil {
-		l.Metrics.Generations(l.wanted, l.status.Applied)
-		l.Metrics.Conversions(l.Line.Conversions())
-	}
-	if l.Publish != nil {
-		l.Publish(&status)
-	}
+	l.Metrics.Generations(l.wanted, l.status.Applied)
+	l.Metrics.Conversions(l.Line.Conversions())
+	l.Publish(&status)
 }
 
 // report compiles the findings. That takes time for all of them, so it is done when the
@@ -36,9 +32,7 @@ func (l *Loop) publish(reg *shard.Registry) {
 func (l *Loop) report() {
 	l.reported = true
 	l.status.Findings = l.Line.Report()
-	if l.Metrics != nil {
-		l.Metrics.Findings(countByCode(l.status.Findings), len(l.status.Quarantined))
-	}
+	l.Metrics.Findings(countByCode(l.status.Findings), len(l.status.Quarantined))
 }
 
 func countByCode(findings []report.Finding) map[string]int {

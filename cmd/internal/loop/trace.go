@@ -30,7 +30,7 @@ func (r refused) trace() []model.Origin {
 	kind, name, _ := strings.Cut(header, " ")
 	var origins []model.Origin
 	switch kind {
-	case "backend":
+	case "backend", "proxy": // HAProxy's word in some alerts is "Proxy"
 		if b := r.model.Backends.Lookup(name); b != nil {
 			origins = b.Origins
 		}

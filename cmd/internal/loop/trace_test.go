@@ -41,6 +41,7 @@ func TestTrace(t *testing.T) {
 		"so is a frontend":                                        {process.Refusal{File: "conf.d/20-frontends.cfg", Line: 2}, []model.Origin{global}},
 		"a line of a list of users is the Secret's":               {process.Refusal{File: "conf.d/15-userlists.cfg", Line: 2}, []model.Origin{of("Secret", "users")}},
 		"a section that is only named":                            {process.Refusal{Section: "backend ns_a_80"}, []model.Origin{of("Ingress", "a"), of("Service", "a")}},
+		"a proxy is a backend":                                    {process.Refusal{Section: "proxy ns_a_80"}, []model.Origin{of("Ingress", "a"), of("Service", "a")}},
 		"a certificate that is only named":                        {process.Refusal{Message: "unable to load 'certs/c0ffee.pem'"}, []model.Origin{of("Secret", "tls")}},
 		"a list that is only named":                               {process.Refusal{Message: "in file lists/allow_1.lst line 3"}, []model.Origin{of("Ingress", "c")}},
 		"an alert without a place is nobody's":                    {process.Refusal{Message: "out of memory"}, nil},

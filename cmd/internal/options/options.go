@@ -3,8 +3,12 @@ package options
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -71,20 +75,20 @@ var table = []row{
 	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},
 	{"default-backend-service", all, func(o *Options) any { return &o.DefaultBackendService }, "", "namespace/name of the Service for requests that no route matches"},
 	{"default-ssl-certificate", all, func(o *Options) any { return &o.DefaultSSLCertificate }, "", "namespace/name of the Secret for hosts without a certificate; empty: a self-signed one"},
-	{"haproxy", Run | Check, func(o *Options) any { return &o.HAProxy }, "", "HAProxy's binary; empty: $SLUICE_HAPROXY, then the PATH"},
+	{"haproxy", Run | Check, func(o *Options) any { return &o.HAProxy }, "", "HAProxy's binary; empty: run takes $SLUICE_HAPROXY or that on the PATH, check asks no HAProxy"},
 	{"http-address", all, func(o *Options) any { return &o.HTTPAddress }, []string{"*:80", "[::]:80"}, "addresses of the HTTP listener"},
 	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
-	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "name of the IngressClass that is served"},
+	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller"},
 	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
-	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts; empty: sluice starts and supervises HAProxy"},
+	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},
 	{"once", Run, func(o *Options) any { return &o.Once }, false, "bring HAProxy to the present state of the source and exit"},
 	{"out", Render, func(o *Options) any { return &o.Out }, "", "folder to write the tree to; - prints it"},
 	{"output", Check | Diff, func(o *Options) any { return &o.Output }, "text", "text or json"},
-	{"run-dir", all, func(o *Options) any { return &o.RunDir }, "/var/run/sluice", "folder of sockets and the pid file"},
+	{"run-dir", all, func(o *Options) any { return &o.RunDir }, "/var/run/sluice", "folder of sockets and the pid file; stands in the configuration"},
 	{"running", Diff, func(o *Options) any { return &o.Running }, "", "admin URL of a running sluice to compare with"},
 	{"source", Run, func(o *Options) any { return &o.Source }, []string(nil), "files or folders of manifests to serve, watched for changes; -: standard input"},
-	{"state-dir", Run, func(o *Options) any { return &o.StateDir }, "/var/lib/sluice", "folder of the registry and of status.yaml"},
+	{"state-dir", Run, func(o *Options) any { return &o.StateDir }, "/var/lib/sluice", "folder of the registry and of the controller's own certificate"},
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
 	{"with-keys", Render, func(o *Options) any { return &o.WithKeys }, false, "write private keys and password hashes, too"},
@@ -112,8 +116,22 @@ func (o *Options) Bind(flags *pflag.FlagSet, command Command) {
 	}
 }
 
-// Validate checks what a flag's type does not say. Its errors say what to write instead.
+// Validate checks what a flag's type does not say, and makes the folders absolute: HAProxy
+// and sluice need not agree on what the current folder is. Its errors say what to write
+// instead.
 func (o *Options) Validate() error {
+	for _, check := range []func() error{o.validateNames, o.validateFolders, o.validateAddresses, o.validateWords} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if o.BackendShards < 0 || o.BackendShards > 1024 {
+		return fmt.Errorf("--backend-shards=%d: write a number from 1 to 1024, or 0 for automatic", o.BackendShards)
+	}
+	return nil
+}
+
+func (o *Options) validateNames() error {
 	for _, ref := range []struct{ flag, value string }{
 		{"configmap", o.ConfigMap}, {"default-backend-service", o.DefaultBackendService}, {"default-ssl-certificate", o.DefaultSSLCertificate},
 	} {
@@ -121,25 +139,70 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--%s=%s: write namespace/name", ref.flag, ref.value)
 		}
 	}
+	return nil
+}
+
+func (o *Options) validateFolders() error {
+	for _, folder := range []struct {
+		flag string
+		path *string
+	}{{"config-dir", &o.ConfigDir}, {"state-dir", &o.StateDir}, {"run-dir", &o.RunDir}} {
+		if *folder.path == "" {
+			continue // the command does not have the flag
+		}
+		path, err := filepath.Abs(*folder.path)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", folder.flag, err)
+		}
+		*folder.path = path
+	}
+	// HAProxy splits addresses, which paths of sockets are, at commas, and puts environment
+	// variables in (configuration manual, "bind").
+	if i := strings.IndexAny(o.RunDir, ",$\n"); i >= 0 {
+		return fmt.Errorf("--run-dir=%s: HAProxy can't have a socket in a folder with %q in its name; name another folder", o.RunDir, o.RunDir[i])
+	}
+	return nil
+}
+
+func (o *Options) validateAddresses() error {
 	for _, list := range []struct {
 		flag      string
 		addresses []string
 	}{{"http-address", o.HTTPAddress}, {"https-address", o.HTTPSAddress}} {
 		for _, address := range list.addresses {
-			if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-				return fmt.Errorf("--%s=%s: write ADDRESS:PORT, *:PORT for all IPv4 and [::]:PORT for all IPv6 addresses", list.flag, address)
+			if !validAddress(address) {
+				return fmt.Errorf("--%s=%s: write ADDRESS:PORT with an IP address; *:PORT stands for all IPv4 and [::]:PORT for all IPv6 addresses", list.flag, address)
 			}
 		}
 	}
-	if o.BackendShards < 0 || o.BackendShards > 1024 {
-		return fmt.Errorf("--backend-shards=%d: write a number from 1 to 1024, or 0 for automatic", o.BackendShards)
+	return nil
+}
+
+// validAddress tells whether HAProxy can listen on an address. A name is refused: HAProxy
+// would look it up at each load, and not load without an answer.
+func validAddress(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
 	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "*" || err == nil && ip.Zone() == ""
+}
+
+func (o *Options) validateWords() error {
 	for _, word := range []struct {
 		flag, value string
-		valid       string
-	}{{"log-format", o.LogFormat, "text json"}, {"log-level", o.LogLevel, "debug info warn error"}, {"output", o.Output, "text json"}} {
-		if word.value != "" && !strings.Contains(" "+word.valid+" ", " "+word.value+" ") {
-			return fmt.Errorf("--%s=%s: write one of: %s", word.flag, word.value, strings.ReplaceAll(word.valid, " ", ", "))
+		valid       []string
+	}{
+		{"log-format", o.LogFormat, []string{"text", "json"}},
+		{"log-level", o.LogLevel, []string{"debug", "info", "warn", "error"}},
+		{"output", o.Output, []string{"text", "json"}},
+	} {
+		if word.value != "" && !slices.Contains(word.valid, word.value) {
+			return fmt.Errorf("--%s=%s: write one of: %s", word.flag, word.value, strings.Join(word.valid, ", "))
 		}
 	}
 	return nil

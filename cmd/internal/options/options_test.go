@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
+//go:generate go test -run TestFlagsPageIsFresh -update .
+
 var update = flag.Bool("update", false, "write docs/flags.md anew")
 
 func TestFlagsPageIsFresh(t *testing.T) {
@@ -21,7 +23,7 @@ func TestFlagsPageIsFresh(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	if err != nil || string(text) != Markdown() {
-		t.Errorf("docs/flags.md is stale: run make golden (%v)", err)
+		t.Errorf("docs/flags.md is stale: run make generate (%v)", err)
 	}
 }
 
@@ -40,6 +42,11 @@ func TestValidate(t *testing.T) {
 		"a name needs a namespace":                  {[]string{"--configmap=sluice"}, "write namespace/name"},
 		"a name has one slash":                      {[]string{"--default-ssl-certificate=a/b/c"}, "write namespace/name"},
 		"an address needs a port":                   {[]string{"--http-address=127.0.0.1"}, "write ADDRESS:PORT"},
+		"a name is no address":                      {[]string{"--http-address=web.example:80"}, "write ADDRESS:PORT"},
+		"a port is a number":                        {[]string{"--http-address=*:http"}, "write ADDRESS:PORT"},
+		"a port is not 0":                           {[]string{"--http-address=*:0"}, "write ADDRESS:PORT"},
+		"all addresses are fine":                    {[]string{"--http-address=*:80,[::]:80"}, ""},
+		"a folder that HAProxy can't have a socket": {[]string{"--run-dir=/a,b"}, "name another folder"},
 		"an IPv6 address is fine":                   {[]string{"--https-address=[::1]:443"}, ""},
 		"there are at most 1024 shards":             {[]string{"--backend-shards=1025"}, "from 1 to 1024"},
 		"a log format that does not exist is named": {[]string{"--log-format=xml"}, "text, json"},
@@ -57,5 +64,20 @@ func TestValidate(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestFoldersBecomeAbsolute(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{ConfigDir: "c", StateDir: "./s/", RunDir: "a b/../r"}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if o.ConfigDir != here+"/c" || o.StateDir != here+"/s" || o.RunDir != here+"/r" {
+		t.Errorf("%s %s %s", o.ConfigDir, o.StateDir, o.RunDir)
 	}
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
-// statusDenied is what a path answers that can't be served.
-const statusDenied = 503
-
 // Convert turns the Ingress of the given key into its fragment; the zero Fragment if there
 // is none.
 func Convert(v *snapshot.View, g *resolve.Globals, class Class, key snapshot.Key) Fragment {
@@ -29,19 +26,15 @@ func Convert(v *snapshot.View, g *resolve.Globals, class Class, key snapshot.Key
 		return Fragment{Findings: selected.findings}
 	}
 	c := converter{key: key, origin: key.Origin(), fragment: Fragment{Mine: true, Created: ing.CreationTimestamp.Time}}
-	if !isLabel(key.Namespace) {
+	if !token.IsLabel(key.Namespace) {
 		c.report(report.ObjectInvalid, "metadata.namespace", "%.70q is not the name of a namespace", key.Namespace)
 		return c.fragment
 	}
 	parameters, findings := class.parameters(v, selected.class)
 	c.fragment.Findings = findings
-	own := resolve.AnnotationLayers(c.origin, ing.Annotations)
-	c.layers = append(parameters, own...)
+	c.layers = append(parameters, resolve.AnnotationLayers(c.origin, ing.Annotations)...)
 	// What is wrong with the options is reported by each backend unit, which reads them too.
 	c.set, _ = g.Set.Override(allowed, c.layers...)
-	c.fragment.Protection = Protection(own)
-	c.fragment.Protective = c.fragment.Protection != model.Digest{}
-
 	hosts := c.rules(ing.Spec.Rules, ing.Spec.DefaultBackend != nil)
 	c.appRoot(hosts)
 	c.defaultBackend(ing.Spec.DefaultBackend, hosts, len(ing.Spec.Rules) == 0)
@@ -159,11 +152,11 @@ func (c *converter) backend(b *networkingv1.IngressBackend, field string) (resol
 	switch {
 	case b.Service == nil && b.Resource != nil:
 		c.report(report.ResourceBackend, field+".resource", "%s %q can't be a backend; name a Service", b.Resource.Kind, b.Resource.Name)
-		return resolve.BackendRef{Namespace: c.key.Namespace, Deny: statusDenied}, true
+		return resolve.BackendRef{Namespace: c.key.Namespace, Deny: resolve.StatusDenied}, true
 	case b.Service == nil:
 		c.report(report.ObjectInvalid, field, "the backend names no Service")
 		return ref, false
-	case !isLabel(b.Service.Name):
+	case !token.IsLabel(b.Service.Name):
 		c.report(report.ObjectInvalid, field+".service.name", "%.70q is not the name of a Service", b.Service.Name)
 		return ref, false
 	}
@@ -171,7 +164,7 @@ func (c *converter) backend(b *networkingv1.IngressBackend, field string) (resol
 	switch port := b.Service.Port; {
 	case port.Number > 0:
 		ref.Port = strconv.Itoa(int(port.Number))
-	case isLabel(port.Name):
+	case token.IsLabel(port.Name):
 		ref.Port = port.Name
 	default:
 		c.report(report.ObjectInvalid, field+".service.port", "the backend names no port of Service %s", b.Service.Name)

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
 const (
@@ -299,7 +300,7 @@ func TestClassParameters(t *testing.T) {
 	}
 }
 
-func TestProtective(t *testing.T) {
+func TestProtection(t *testing.T) {
 	cases := map[string]struct {
 		key, text string
 		want      bool
@@ -309,16 +310,20 @@ func TestProtective(t *testing.T) {
 		"an allow list that can't be read":       {"allowlist-source-range", "junk", true},
 		"authentication":                         {"auth-secret", "users", true},
 		"a protection that sluice does not have": {"auth-url", "http://x/", true},
+		"TLS to the servers":                     {"backend-protocol", "h1-ssl", true},
 		"a redirect":                             {"ssl-redirect", "false", false},
+		"a client certificate":                   {"secure-crt-secret", "mine", false},
 		"a time-out":                             {"timeout-server", "1s", false},
 		"a key that nobody knows":                {"nonsense", "1", false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			f, _ := convert(t, testClass, networkingv1.IngressSpec{IngressClassName: new("sluice"), DefaultBackend: new(service("s"))}, map[string]string{prefix + c.key: c.text})
-			if f.Protective != c.want {
-				t.Errorf("protective is %v", f.Protective)
+			annotations := map[string]string{prefix + c.key: c.text}
+			protection := Protection(resolve.AnnotationLayers(model.Origin{}, annotations))
+			if got := protection != (model.Digest{}); got != c.want {
+				t.Errorf("it protects: %v", got)
 			}
+			f, _ := convert(t, testClass, networkingv1.IngressSpec{IngressClassName: new("sluice"), DefaultBackend: new(service("s"))}, annotations)
 			if denied := f.Denied(503); denied.Routes[0].Backend.Deny != 503 || denied.Routes[0].Backend.Layers != nil || f.Routes[0].Backend.Deny != 0 {
 				t.Error("Denied does not deny, or changes the fragment itself")
 			}

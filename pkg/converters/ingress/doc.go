@@ -6,7 +6,8 @@
 // endpoints or a Secret never runs an Ingress again. Which of two Ingresses wins a path
 // is not decided here: that is a fact across objects, and memo's fold.
 //
-// It may import settings, resolve, snapshot, report and token. It stands within Convert.
+// It may import settings, resolve, snapshot and report, and of the HAProxy side model and
+// token. It stands within Convert.
 //
 // The rules are those of the Ingress API (networking.k8s.io/v1), with these decisions:
 //

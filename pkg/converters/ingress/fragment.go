@@ -44,10 +44,6 @@ type Fragment struct {
 	Routes   []Route // in the order of precedence within the Ingress
 	TLS      []TLS
 	Findings []report.Finding
-	// Protective: an option of its own annotations keeps somebody out. Protection
-	// identifies these options and their texts; it is zero if there are none.
-	Protective bool
-	Protection model.Digest
 }
 
 // Denied is the fragment with every path answering the given status and nothing else.

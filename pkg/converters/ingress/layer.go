@@ -14,7 +14,7 @@ func Protection(layers []settings.Layer) model.Digest {
 	var parts []string
 	for _, layer := range layers {
 		for name, text := range layer.Raw {
-			if Protects(name) {
+			if settings.Guards(name) {
 				parts = append(parts, layer.Origin.Field+name, text)
 			}
 		}
@@ -26,17 +26,8 @@ func Protection(layers []settings.Layer) model.Digest {
 	return model.NewHasher().Str(parts...).Digest()
 }
 
-// Protects tells whether an option keeps somebody out: an address list, authentication,
-// verification, or a protection that sluice does not offer. Limits and redirects are
-// protective in the sense of settings, but nobody gets in by the lack of one.
-func Protects(name string) bool {
-	if option, known := settings.Lookup(name); known {
-		byType := option.Type == settings.CIDRs || option.Type == settings.SecretRef || option.Type == settings.Hostname
-		return option.Protective && byType
-	}
-	lacking, known := settings.LookupUnsupported(name)
-	return known && lacking.Protective
-}
+// Protects tells whether an option keeps somebody out.
+func Protects(name string) bool { return settings.Guards(name) }
 
 // SameFor tells whether two sets of global settings are the same to Convert.
 func SameFor(a, b *settings.Set) bool {

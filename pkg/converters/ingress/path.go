@@ -25,7 +25,7 @@ func checkHost(host string) (string, error) {
 	}
 	numeric := true // an IPv4 address looks like a DNS name
 	for label := range strings.SplitSeq(name, ".") {
-		if !isLabel(label) {
+		if !token.IsLabel(label) {
 			return "", fmt.Errorf("%.70q is not a label of letters, digits and '-'", label)
 		}
 		numeric = numeric && strings.Trim(label, "0123456789") == ""
@@ -34,20 +34,6 @@ func checkHost(host string) (string, error) {
 		return "", errors.New("a host is a name, not an address")
 	}
 	return host, nil
-}
-
-// isLabel tells whether s is a label of RFC 1123: what names of namespaces, Services and
-// their ports are made of.
-func isLabel(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
 }
 
 // checkPath is the path of a rule as the frontend spells the path of a request before it

@@ -56,6 +56,7 @@ func BenchmarkEndpointChange(b *testing.B) {
 	s := bigSnapshot(10_000)
 	m := New(options())
 	m.Update(s, everything(s), start)
+	m.Planned()
 	m.Applied()
 	var changes [2][]snapshot.Change
 	for i := range changes {

@@ -37,7 +37,7 @@ func (m *Memo) compose() *model.Model {
 	}
 	if m.settleGroups() {
 		list := m.crtList()
-		replace(!slices.EqualFunc(list, next.CrtList, sameLine), func() { next.CrtList = list })
+		replace(!slices.EqualFunc(list, next.CrtList, model.CrtLine.Equal), func() { next.CrtList = list })
 	}
 
 	replace(len(m.work.put)+len(m.work.remove) > 0, func() { next.Backends = next.Backends.With(m.work.put, m.work.remove) })
@@ -46,10 +46,6 @@ func (m *Memo) compose() *model.Model {
 		return m.model
 	}
 	return &next
-}
-
-func sameLine(a, b model.CrtLine) bool {
-	return a.Certificate == b.Certificate && slices.Equal(a.Hosts, b.Hosts)
 }
 
 // tables puts the edits into the tables of the next Model and tells whether any differs.

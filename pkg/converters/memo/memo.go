@@ -48,7 +48,6 @@ type Memo struct {
 	work       work
 	quarantine quarantine
 	findings   map[any][]report.Finding // by unit, route or host; see Report
-	reported   []report.Finding         // the last Report; nil: compile it anew
 	counts     map[string]int
 	model      *model.Model
 }
@@ -101,7 +100,7 @@ func emptyModel() *model.Model {
 // Update runs what depends on the touched keys, and on the time, and returns the Model:
 // the same pointer where nothing changed, else one that shares the unchanged parts.
 func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Time) *model.Model {
-	m.snapshot, m.now, m.reported = s, now, nil
+	m.snapshot, m.now = s, now
 	if len(m.index) == 0 {
 		m.reserve()
 	}

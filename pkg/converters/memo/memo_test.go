@@ -362,14 +362,3 @@ func TestLongCrtLists(t *testing.T) {
 		t.Errorf("%d of %d lines differ", fresh, len(after))
 	}
 }
-
-// TestPosition: findings name the manifest that the object stands in.
-func TestPosition(t *testing.T) {
-	w := newWorld(t)
-	object := ing("a", "bad host/>s")
-	change := snapshot.Change{Key: keyOf(object), Object: object, Position: snapshot.Position{File: "web.yaml", Line: 7}}
-	w.memo.Update(w.snapshot, w.snapshot.Apply([]snapshot.Change{change}), w.now)
-	if list := w.memo.Report(); len(list) != 1 || list[0].File != "web.yaml" || list[0].Line != 7 {
-		t.Errorf("findings %v", list)
-	}
-}

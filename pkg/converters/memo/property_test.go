@@ -204,6 +204,7 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 			before := w.model
 			w.model = w.memo.Update(w.snapshot, touched, w.now)
 			if u.chance("applied", 2) {
+				w.memo.Planned()
 				w.memo.Applied()
 			}
 			fresh, findings := w.scratch()
@@ -237,6 +238,7 @@ func TestQuarantineLeavesNothingBehind(t *testing.T) {
 			w.model = w.memo.Update(w.snapshot, append(touched, w.snapshot.Apply(u.batch(w.snapshot))...), w.now)
 			touched = nil
 			if u.chance("applied", 2) {
+				w.memo.Planned()
 				w.memo.Applied()
 			}
 			if broken := inconsistency(w.model); broken != "" {
@@ -247,6 +249,7 @@ func TestQuarantineLeavesNothingBehind(t *testing.T) {
 				for range rapid.IntRange(1, 3).Draw(t, "origins") {
 					origins = append(origins, rapid.SampledFrom(all).Draw(t, "origin").Origin())
 				}
+				w.memo.Planned()
 				w.memo.Quarantine(origins, "bad word")
 			}
 		}

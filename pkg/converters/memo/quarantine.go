@@ -38,7 +38,8 @@ type quarantine struct {
 	words        map[snapshot.Key]string // what is served instead
 
 	good  map[snapshot.Key]any // the form of each object in the last applied Model
-	shown map[snapshot.Key]any // those that changed since; nil: gone
+	tried map[snapshot.Key]any // those that changed since, in the last planned Model; nil: gone
+	shown map[snapshot.Key]any // those that changed since that; nil: gone
 }
 
 // refusal is one object in quarantine.
@@ -60,7 +61,7 @@ func (r refusal) spares(key snapshot.Key) int {
 }
 
 func newQuarantine() quarantine {
-	return quarantine{refused: map[snapshot.Key]refusal{}, good: map[snapshot.Key]any{}, shown: map[snapshot.Key]any{}}
+	return quarantine{refused: map[snapshot.Key]refusal{}, good: map[snapshot.Key]any{}, tried: map[snapshot.Key]any{}, shown: map[snapshot.Key]any{}}
 }
 
 // kept tells whether good forms of a kind are kept. Slices change too often, and what they
@@ -73,16 +74,28 @@ func kept(kind snapshot.Kind) bool {
 	return false
 }
 
-// Applied says that HAProxy serves the Model of the last Update: the forms of the objects
-// in it are good ones.
+// Planned says that the Model of the last Update is on its way to HAProxy. What changes
+// from now on is not in it.
+func (m *Memo) Planned() {
+	q := &m.quarantine
+	if len(q.tried) == 0 {
+		q.tried, q.shown = q.shown, map[snapshot.Key]any{}
+		return
+	}
+	maps.Copy(q.tried, q.shown)
+	q.shown = map[snapshot.Key]any{}
+}
+
+// Applied says that HAProxy serves the Model that was last planned: the forms of the
+// objects in it are good ones.
 func (m *Memo) Applied() {
 	q := &m.quarantine
 	if len(q.good) == 0 && len(q.refused) == 0 {
-		maps.DeleteFunc(q.shown, func(_ snapshot.Key, form any) bool { return form == nil })
-		q.good, q.shown = q.shown, map[snapshot.Key]any{}
+		maps.DeleteFunc(q.tried, func(_ snapshot.Key, form any) bool { return form == nil })
+		q.good, q.tried = q.tried, map[snapshot.Key]any{}
 		return
 	}
-	for key, form := range q.shown {
+	for key, form := range q.tried {
 		if _, refused := q.refused[key]; refused {
 			continue
 		}
@@ -92,25 +105,34 @@ func (m *Memo) Applied() {
 			q.good[key] = form
 		}
 	}
-	q.shown = map[snapshot.Key]any{}
+	q.tried = map[snapshot.Key]any{}
 }
 
-// Quarantine says that HAProxy refused what these objects ask for together in the Model of
-// the last Update, and why. The next Update does without the one that is to blame. Origins
-// without an object are ignored.
-func (m *Memo) Quarantine(origins []model.Origin, why string) {
+// Quarantine says that HAProxy refused what these objects ask for together in the Model
+// that was last planned, and why. The next Update does without the one that is to blame.
+// An object that changed since then gets its chance first. Origins without an object are
+// ignored. The result tells whether the next Update makes anything different of them:
+// where nothing is left to try, somebody else is to blame.
+func (m *Memo) Quarantine(origins []model.Origin, why string) bool {
 	q := &m.quarantine
 	suspects, others := m.suspects(origins)
+	differs := false
 	for _, key := range suspects {
+		form := m.current(key)
+		if newer, changed := q.shown[key]; changed && !sameForm(newer, form) {
+			differs = true
+			continue
+		}
 		r := q.refused[key]
-		r.form, r.why, r.spared = m.current(key), why, others
+		r.form, r.why, r.spared = form, why, others
 		r.strikes++
+		differs = differs || r.strikes <= len(q.choices(key, form))
 		q.release(key)
 		q.refused[key] = r
-		q.pend(key, r.form)
+		q.pend(key, form)
 	}
 	q.derive()
-	m.reported = nil
+	return differs
 }
 
 // suspects are the objects to blame: those that changed since the last applied Model, if
@@ -173,9 +195,10 @@ func (m *Memo) Quarantined() []model.Origin {
 	return origins
 }
 
-// current is the form of an object as of the last Update; the snapshot may be newer.
+// current is the form of an object in the Model that was last planned; the snapshot may be
+// newer.
 func (m *Memo) current(key snapshot.Key) any {
-	if form, changed := m.quarantine.shown[key]; changed {
+	if form, changed := m.quarantine.tried[key]; changed {
 		return form
 	}
 	if form, good := m.quarantine.good[key]; good {

@@ -16,6 +16,7 @@ func (w *world) refuse(objects ...any) {
 	for _, object := range objects {
 		origins = append(origins, keyOf(object).Origin())
 	}
+	w.memo.Planned()
 	w.memo.Quarantine(origins, "bad word")
 	w.put()
 }
@@ -57,6 +58,7 @@ func TestQuarantineOfAnIngress(t *testing.T) {
 			bad := c.bad
 			if c.good != nil {
 				w.put(c.good)
+				w.memo.Planned()
 				w.memo.Applied()
 			}
 			if bad != nil {
@@ -86,6 +88,7 @@ func TestQuarantineOfAnIngress(t *testing.T) {
 
 func TestQuarantineLeavesTheRestAlive(t *testing.T) {
 	w := newWorld(t, service("s1"), endpoints("s1-x", "s1", "10.0.0.1"), ing("a", "h.example.com/>s1", "timeout-server=3s"))
+	w.memo.Planned()
 	w.memo.Applied()
 	bad := ing("a", "h.example.com/>s1", "timeout-server=4s")
 	w.put(bad)
@@ -95,6 +98,7 @@ func TestQuarantineLeavesTheRestAlive(t *testing.T) {
 	if len(b.Servers) != 1 || b.Servers[0].Name() != "10.0.0.2:8080" || b.Values[0].Text != "3000" {
 		t.Errorf("the backend is %v", b)
 	}
+	w.memo.Planned()
 	w.memo.Applied()
 	again := ing("a", "h.example.com/>s1", "timeout-server=4s")
 	again.ResourceVersion = "77"
@@ -172,6 +176,7 @@ func TestQuarantineOfOtherKinds(t *testing.T) {
 			if c.good != nil {
 				w.put(c.good)
 			}
+			w.memo.Planned()
 			w.memo.Applied()
 			w.put(c.bad)
 			w.refuse(c.bad)
@@ -204,6 +209,7 @@ func TestARefusalIsOfTheUpdatedForm(t *testing.T) {
 	w.put(bad)
 	fixed := ing("a", "h.example.com/>s2")
 	touched := w.snapshot.Apply([]snapshot.Change{{Key: keyOf(fixed), Object: fixed}})
+	w.memo.Planned()
 	w.memo.Quarantine([]model.Origin{keyOf(bad).Origin()}, "bad word")
 	w.model = w.memo.Update(w.snapshot, touched, w.now)
 	if diff := cmp.Diff([]model.Origin(nil), w.memo.Quarantined()); diff != "" || w.served("h.example.com#/") != "s2" {
@@ -228,6 +234,7 @@ func TestWhoIsToBlame(t *testing.T) {
 	}{
 		"the one that changed": {func(w *world) {
 			w.put(service("s1"), first, second)
+			w.memo.Planned()
 			w.memo.Applied()
 			w.put(service("s1", "timeout-queue=3s"))
 			w.refuse(service("s1"), first, second)

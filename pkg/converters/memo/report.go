@@ -1,18 +1,10 @@
 package memo
 
-import (
-	"slices"
+import "github.com/sluice-proxy/sluice/pkg/converters/report"
 
-	"github.com/sluice-proxy/sluice/pkg/converters/report"
-	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
-)
-
-// Report is what there is to say about all objects, sorted, with the positions in their
-// manifests. It is compiled when it is asked for, once for each Update. Don't change it.
+// Report is what there is to say about all objects, sorted. It is compiled when it is asked
+// for, which takes time for all findings.
 func (m *Memo) Report() []report.Finding {
-	if m.reported != nil {
-		return m.reported
-	}
 	findings := m.quarantine.findings()
 	for about, list := range m.findings {
 		switch about := about.(type) {
@@ -24,11 +16,7 @@ func (m *Memo) Report() []report.Finding {
 			findings = append(findings, list...)
 		}
 	}
-	for i := range findings {
-		m.locate(&findings[i])
-	}
-	m.reported = slices.Clip(report.Sort(findings))
-	return m.reported
+	return report.Sort(findings)
 }
 
 // addressed are the findings of a backend unit with those about its asker, for example of a
@@ -58,14 +46,4 @@ func (u *certificateUnit) addressed(findings []report.Finding) []report.Finding 
 		}
 	}
 	return list
-}
-
-// locate adds where the object stands in its source.
-func (m *Memo) locate(f *report.Finding) {
-	if m.snapshot == nil || f.File != "" {
-		return
-	}
-	key := snapshot.Key{Kind: snapshot.Kind(f.Object.Kind), Namespace: f.Object.Namespace, Name: f.Object.Name}
-	position := m.snapshot.Position(key)
-	f.File, f.Line = position.File, position.Line
 }

@@ -2,7 +2,6 @@ package memo
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
@@ -20,9 +19,6 @@ const (
 	kindBackend     = "backend"
 	kindCertificate = "certificate"
 )
-
-// statusDenied is what a path answers whose protection can't be honoured.
-const statusDenied = 503
 
 // ingressUnit is one Ingress, or the default backend service.
 type ingressUnit struct {
@@ -80,7 +76,7 @@ func (m *Memo) runIngress(unit *ingressUnit) {
 		fragment = ingress.Convert(v, m.globals(), m.options.Class, unit.key)
 	}
 	if m.quarantine.denied[unit.key] {
-		fragment = fragment.Denied(statusDenied)
+		fragment = fragment.Denied(resolve.StatusDenied)
 	}
 	kind := ""
 	if fragment.Mine || unit.fragment.Mine {
@@ -107,23 +103,11 @@ func fallbackFragment(v *snapshot.View, key snapshot.Key) ingress.Fragment {
 	}}
 }
 
-// backendKeys are the keys of the backend units that the routes ask for. Where the options
-// come from counts too, so that what is wrong with them is said of each object that has them.
+// backendKeys are the keys of the backend units that the routes ask for.
 func backendKeys(routes []ingress.Route) []string {
 	keys := make([]string, len(routes))
 	for i := range routes {
-		ref := &routes[i].Backend
-		keys[i] = ref.Key()
-		if len(ref.Layers) == 0 && ref.DenyFinding.Code == "" {
-			continue
-		}
-		var b strings.Builder
-		b.WriteString(keys[i])
-		for _, layer := range ref.Layers {
-			b.WriteString("\x00" + layer.Origin.String())
-		}
-		b.WriteString("\x00" + ref.DenyFinding.String())
-		keys[i] = b.String()
+		keys[i] = routes[i].Backend.Key()
 	}
 	return keys
 }
@@ -148,7 +132,7 @@ func (m *Memo) runBackend(unit *backendUnit) {
 	service := snapshot.Key{Kind: snapshot.Service, Namespace: ref.Namespace, Name: ref.Service}
 	if m.quarantine.denied[service] {
 		v.Note(service)
-		ref = resolve.BackendRef{Namespace: ref.Namespace, Deny: statusDenied}
+		ref = resolve.BackendRef{Namespace: ref.Namespace, Deny: resolve.StatusDenied}
 	}
 	fragment := resolve.Backend(v, m.globals(), ref)
 	m.note(unit, kindBackend, v, fragment.Findings)

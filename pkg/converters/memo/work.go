@@ -1,6 +1,9 @@
 package memo
 
-import "github.com/sluice-proxy/sluice/pkg/haproxy/model"
+import (
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+)
 
 // Places of the tables in Model.Tables.
 const (
@@ -37,12 +40,23 @@ type work struct {
 
 func newWork() work { return work{groups: map[string]map[string]bool{}} }
 
+// edit puts an entry into a table or, with the empty value, takes it out. This is where
+// texts become lines of a map file, so each passes its encoder. All of them were checked
+// where they were read: one that is refused here is a bug.
 func (w *work) edit(table int, key, value string) {
-	e := model.Edit{Key: key}
+	e := model.Edit{Key: encoded(token.MapKey(key))}
 	if value != "" {
+		value = encoded(token.MapValue(value))
 		e.Value = &value
 	}
 	w.edits[table] = append(w.edits[table], e)
+}
+
+func encoded(text string, err error) string {
+	if err != nil {
+		panic("memo: a text that was checked can't stand in a map: " + err.Error())
+	}
+	return text
 }
 
 // regroup says that a host joins or leaves those of a certificate.

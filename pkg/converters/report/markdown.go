@@ -14,8 +14,8 @@ func Markdown() string {
 This page is generated from the catalogue in pkg/converters/report; a test fails when it is stale.
 
 A finding says that something about an object is wrong, incomplete or overruled. It is shown by
-` + "`sluice check`, `sluice diff` and `sluice explain`" + `, as an Event of the object, and counted in the metric
-` + "`sluice_findings{code}`" + `. Severity *error*: a part of the object is not served, or denied; *warning*: something that it
+` + "`sluice check`, `sluice render` and `sluice diff`, in the log of `sluice run` and in `/api/v1/state`" + `, and counted in the
+metric ` + "`sluice_findings{code}`" + `. Severity *error*: a part of the object is not served, or denied; *warning*: something that it
 asks for is not done; *info*: nothing is lost.
 
 | Code | Severity | What it is | What it means and what to do |

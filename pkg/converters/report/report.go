@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,6 +39,15 @@ type Finding struct {
 
 // Severity is that of the code.
 func (f Finding) Severity() Severity { return Catalogue[f.Code].Severity }
+
+// MarshalJSON adds the severity, which a program that reads findings asks for first.
+func (f Finding) MarshalJSON() ([]byte, error) {
+	type plain Finding // without this method
+	return json.Marshal(struct {
+		Severity Severity `json:"severity"`
+		plain
+	}{f.Severity(), plain(f)})
+}
 
 // String is one line: file:line where known, severity, object, message, code.
 func (f Finding) String() string {

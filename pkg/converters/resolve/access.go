@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
-	"github.com/sluice-proxy/sluice/pkg/converters/settings"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
 // Options that name a Secret.
@@ -54,24 +54,18 @@ func (b *behaviour) list(option, part string, networks []netip.Prefix) *model.Li
 func entriesOf(networks []netip.Prefix) []string {
 	entries := make([]string, 0, len(networks))
 	for _, network := range networks {
+		text := network.Masked().String()
 		if network.IsSingleIP() {
-			entries = append(entries, network.Addr().String())
-		} else {
-			entries = append(entries, network.Masked().String())
+			text = network.Addr().String()
 		}
+		entry, err := token.MapKey(text)
+		if err != nil {
+			panic("resolve: an address can't stand in a list: " + err.Error())
+		}
+		entries = append(entries, entry)
 	}
 	slices.Sort(entries)
 	return slices.Compact(entries)
-}
-
-// hasLists tells whether a layer sets an address list.
-func hasLists(layer settings.Layer) bool {
-	for name := range layer.Raw {
-		if option, known := settings.Lookup(name); known && option.Type == settings.CIDRs {
-			return true
-		}
-	}
-	return false
 }
 
 // users is HTTP basic authentication.

@@ -12,17 +12,14 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
-// Key identifies the backend unit: references of equal keys are equal backends. It does not
-// depend on the objects that the layers stand on, unless a layer holds an address list:
-// those are named after their object.
+// Key identifies the backend unit: references of equal keys are equal backends, with equal
+// findings. So the objects that the layers stand on are part of it: what is wrong with
+// options is said of each object that has them. (Units of several objects whose backends do
+// the same share one name.)
 func (r BackendRef) Key() string {
-	h := model.NewHasher().Str(r.StripPath, string(r.DenyFinding.Code), r.DenyFinding.Object.String(), r.DenyFinding.Message)
-	h.Int(int64(r.Deny), int64(len(r.Layers)))
+	h := model.NewHasher().Str(r.StripPath).Int(int64(r.Deny), int64(len(r.Layers)))
 	for _, layer := range r.Layers {
-		h.Sum(layer.Digest()).Str(layer.Origin.Namespace).Bool(layer.Origin.Kind == string(snapshot.ConfigMap))
-		if hasLists(layer) {
-			h.Str(layer.Origin.String())
-		}
+		h.Sum(layer.Digest()).Str(layer.Origin.String())
 	}
 	return r.Namespace + "/" + r.Service + "/" + r.Port + "/" + h.Digest().String()
 }
@@ -38,7 +35,7 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 			ofService = AnnotationLayers(serviceKey.Origin(), service.Annotations)
 		}
 	}
-	set, findings := merged(g, ref, ofService)
+	set, findings := optionsOf(g, ref, ofService)
 	b := behaviourOf(v, g, set, ref)
 	backend := &model.Backend{
 		Profile: b.profile,
@@ -96,17 +93,4 @@ func originsOf(ref BackendRef, service snapshot.Key) []model.Origin {
 		return origins
 	}
 	return slices.Insert(origins, 0, service.Origin())
-}
-
-// asker is the object to blame where the Service or its port does not exist.
-func (r BackendRef) asker() model.Origin {
-	if !r.Origin.IsZero() {
-		return r.Origin
-	}
-	for _, layer := range slices.Backward(r.Layers) {
-		if layer.Origin.Kind != string(snapshot.ConfigMap) {
-			return layer.Origin.Object()
-		}
-	}
-	return snapshot.Key{Kind: snapshot.Service, Namespace: r.Namespace, Name: r.Service}.Origin()
 }

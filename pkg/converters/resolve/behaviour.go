@@ -10,9 +10,6 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
-// denied is the status of a path whose protection can't be honoured.
-const denied = 503
-
 // behaviour is what a set of options makes of a backend, whatever its servers are.
 type behaviour struct {
 	g   *Globals
@@ -76,13 +73,10 @@ func (b *behaviour) needsSecret() bool {
 func (b *behaviour) fill() {
 	if b.ref.Deny != 0 {
 		b.shape = model.Shape{Deny: b.ref.Deny}
-		if b.ref.DenyFinding.Code != "" {
-			b.findings = append(b.findings, b.ref.DenyFinding)
-		}
 		return
 	}
 	if why := b.set.Denied(); len(why) > 0 {
-		b.shape.Deny = denied
+		b.shape.Deny = StatusDenied
 		b.findings = append(b.findings, why...)
 	}
 	b.balance()
@@ -102,14 +96,14 @@ func (b *behaviour) fill() {
 	slices.SortFunc(b.values, func(a, b model.Value) int { return cmp.Compare(a.Slot, b.Slot) })
 	if b.shape.Deny != 0 {
 		// Nothing of the rest has an effect, and half a protection must not look like one.
-		b.shape, b.values, b.options = model.Shape{Deny: denied}, nil, model.ServerOptions{}
+		b.shape, b.values, b.options = model.Shape{Deny: StatusDenied}, nil, model.ServerOptions{}
 		b.servers, b.ca, b.client = serverValues{}, nil, nil
 	}
 }
 
 // deny denies every request, since an option that protects can't be honoured.
 func (b *behaviour) deny(option, format string, args ...any) {
-	b.shape.Deny = denied
+	b.shape.Deny = StatusDenied
 	why := report.New(report.ProtectionDenied, b.set.Origin(option), format, args...)
 	why.Message = "the path answers 503, since " + option + " can't be honoured: " + why.Message
 	b.findings = append(b.findings, why)

@@ -37,20 +37,20 @@ func Certificate(v *snapshot.View, key snapshot.Key, now time.Time) CertificateF
 	if pair.finding != nil {
 		return CertificateFragment{Findings: []report.Finding{*pair.finding}}
 	}
-	f := CertificateFragment{Names: namesOf(pair.leaf), NotAfter: pair.leaf.NotAfter}
+	f := CertificateFragment{Names: namesOf(pair.leaf)}
 	origin := key.Origin()
 	origin.Field = "data." + certificateKey
-	switch notBefore := pair.leaf.NotBefore.Add(-clockSkew); {
-	case now.After(f.NotAfter):
+	switch notBefore, notAfter := pair.leaf.NotBefore.Add(-clockSkew), pair.leaf.NotAfter; {
+	case now.After(notAfter):
 		f.Findings = append(f.Findings, report.New(report.CertificateExpired, origin,
-			"the certificate expired at %s", f.NotAfter.UTC().Format(time.RFC3339)))
+			"the certificate expired at %s", notAfter.UTC().Format(time.RFC3339)))
 	case now.Before(notBefore):
 		f.Next = notBefore
 		f.Findings = append(f.Findings, report.New(report.CertificateExpired, origin,
 			"the certificate is not valid before %s", pair.leaf.NotBefore.UTC().Format(time.RFC3339)))
 	default:
 		f.Certificate = pair.certificate
-		f.Next = f.NotAfter.Add(time.Second) // NotAfter itself still counts as valid
+		f.Next = notAfter.Add(time.Second) // notAfter itself still counts as valid
 	}
 	return f
 }

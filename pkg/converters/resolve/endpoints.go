@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
 // reasonDNS is why a backend with a DNS name among its servers is static: "add server"
@@ -32,7 +33,7 @@ type endpoints struct {
 // endpointsOf resolves the port of a Service, nil where it does not exist. With podUID,
 // each server's cookie is the UID of its pod, where the slice names it.
 func endpointsOf(v *snapshot.View, service *corev1.Service, ref BackendRef, podUID bool) endpoints {
-	asker := ref.asker()
+	asker := ref.Origin
 	if service == nil {
 		return failed(report.ServiceMissing, asker, "Service %s/%s does not exist", ref.Namespace, ref.Service)
 	}
@@ -130,8 +131,8 @@ func external(service *corev1.Service, want string, asker model.Origin) endpoint
 		e.servers = []model.Server{{Addr: netip.AddrPortFrom(addr.Unmap(), uint16(number))}}
 		return e
 	}
-	host, ok := dnsName(name)
-	if !ok {
+	host := strings.ToLower(name)
+	if !token.IsHostname(host) {
 		object := snapshot.Key{Kind: snapshot.Service, Namespace: service.Namespace, Name: service.Name}.Origin()
 		object.Field = "spec.externalName"
 		return failed(report.EndpointInvalid, object, "%q is not a DNS name", service.Spec.ExternalName)
@@ -219,8 +220,8 @@ func firstAddress(endpoint *discoveryv1.Endpoint) string {
 func serverOf(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint, port uint16) (model.Server, bool) {
 	text := firstAddress(endpoint)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
-		host, ok := dnsName(strings.TrimSuffix(text, "."))
-		return model.Server{Host: host, Port: port}, ok
+		host := strings.ToLower(strings.TrimSuffix(text, "."))
+		return model.Server{Host: host, Port: port}, token.IsHostname(host)
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil || !usable(addr) {
@@ -269,24 +270,4 @@ func (e *endpoints) settle() {
 			e.servers[i].State = model.Ready
 		}
 	}
-}
-
-// dnsName is a DNS name in lower case; labels of letters, digits, hyphens and underscores
-// (RFC 1123, and the underscore of SRV names), 253 characters at most.
-func dnsName(text string) (string, bool) {
-	if text == "" || len(text) > 253 {
-		return "", false
-	}
-	text = strings.ToLower(text)
-	for label := range strings.SplitSeq(text, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return "", false
-		}
-		for _, c := range []byte(label) {
-			if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-				return "", false
-			}
-		}
-	}
-	return text, true
 }

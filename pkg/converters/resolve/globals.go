@@ -16,7 +16,7 @@ func NewGlobals(set *settings.Set) *Globals {
 	if b.needsSecret() {
 		// No backend is the default one then: each has the users or the authorities that
 		// the Secret holds. Should one be, nobody must get through it.
-		g.Web = &model.Profile{Name: model.DefaultProfile, Shape: model.Shape{Deny: denied}}
+		g.Web = &model.Profile{Name: model.DefaultProfile, Shape: model.Shape{Deny: StatusDenied}}
 		return g
 	}
 	b.fill()

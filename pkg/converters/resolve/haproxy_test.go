@@ -223,7 +223,7 @@ func TestCookiesAreTakenByHAProxy(t *testing.T) {
 					"session-cookie-same-site": "true", "session-cookie-preserve": "true", "session-cookie-domain": ".example.com"}}.resolve(t).Backend
 				c := b.Profile.Shape.Cookie
 				line := fmt.Sprintf("cookie %s %s %s domain %s attr SameSite=%s", c.Name, c.Strategy, strings.Join(c.Keywords, " "), c.Domain, c.SameSite)
-				path, _ := configured(t, fmt.Sprintf("frontend f\n    bind unix@%%DIR%%/s\nbackend b\n    %s\n    server s %s cookie %s\n", line, b.Servers[0].Address(), b.Servers[0].Cookie))
+				path, _ := configured(t, fmt.Sprintf("frontend f\n    bind unix@%%DIR%%/s\nbackend b\n    %s\n    server s %s cookie %s\n", line, b.Servers[0].Addr, b.Servers[0].Cookie))
 				if output, err := exec.Command(binary, "-c", "-f", path).CombinedOutput(); err != nil {
 					t.Errorf("%s: %v: %s", line, err, output)
 				}

@@ -24,7 +24,7 @@ const (
 // checkHash parses a hash as crypt(3) writes it. Only kinds whose cost can be read off it
 // are taken, and only those that both supported HAProxy versions can verify (tried with
 // 3.2.26 and 3.4.7: $1$, $2a$, $2b$, $2y$, $5$ and $6$; $apr1$ and {SHA} never match).
-func checkHash(hash string) (nanoseconds int64, r refusal) {
+func checkHash(hash string) (nanoseconds int64, r badLine) {
 	kind, rest, ok := cutKind(hash)
 	if !ok {
 		if hash == "" {
@@ -44,7 +44,7 @@ func checkHash(hash string) (nanoseconds int64, r refusal) {
 	return 0, unknownKind()
 }
 
-func unknownKind() refusal {
+func unknownKind() badLine {
 	return refuse(report.PasswordHashRefused,
 		"the kind of hash is not known; write $5$ or $6$ (mkpasswd -m sha-512), $2y$ (htpasswd -B -C 10) or $1$")
 }
@@ -57,12 +57,12 @@ func cutKind(hash string) (kind, rest string, ok bool) {
 	return strings.Cut(hash, "$")
 }
 
-func malformed() refusal {
+func malformed() badLine {
 	return refuse(report.PasswordHashRefused, "the hash is malformed or cut short, no password would match it")
 }
 
 // checkShaCrypt checks [rounds=N$]salt$hash.
-func checkShaCrypt(rest string, length int) (nanoseconds int64, r refusal) {
+func checkShaCrypt(rest string, length int) (nanoseconds int64, r badLine) {
 	rounds := defaultRounds
 	if tail, has := strings.CutPrefix(rest, "rounds="); has {
 		number, after, found := strings.Cut(tail, "$")
@@ -71,7 +71,7 @@ func checkShaCrypt(rest string, length int) (nanoseconds int64, r refusal) {
 			return 0, malformed()
 		}
 		if n > maxRounds {
-			return 0, refusal{report.PasswordHashRefused, "the hash asks for more than 10000 rounds", true}
+			return 0, badLine{report.PasswordHashRefused, "the hash asks for more than 10000 rounds", true}
 		}
 		rounds, rest = n, after
 	}
@@ -79,16 +79,16 @@ func checkShaCrypt(rest string, length int) (nanoseconds int64, r refusal) {
 }
 
 // checkSalted checks salt$hash. crypt(3) takes an empty salt, which is bad but no harm.
-func checkSalted(rest string, maxSalt, length int) refusal {
+func checkSalted(rest string, maxSalt, length int) badLine {
 	salt, hash, found := strings.Cut(rest, "$")
 	if !found || len(salt) > maxSalt || len(hash) != length || !cryptAlphabet(salt) || !cryptAlphabet(hash) {
 		return malformed()
 	}
-	return refusal{}
+	return badLine{}
 }
 
 // checkBcrypt checks NN$ and 53 characters of salt and hash.
-func checkBcrypt(rest string) (nanoseconds int64, r refusal) {
+func checkBcrypt(rest string) (nanoseconds int64, r badLine) {
 	number, hash, found := strings.Cut(rest, "$")
 	if !found || len(number) != 2 || len(hash) != 53 || !cryptAlphabet(hash) {
 		return 0, malformed()
@@ -98,9 +98,9 @@ func checkBcrypt(rest string) (nanoseconds int64, r refusal) {
 		return 0, malformed()
 	}
 	if cost > maxBcrypt {
-		return 0, refusal{report.PasswordHashRefused, "bcrypt of a cost above 10; each login would hold up everybody's requests", true}
+		return 0, badLine{report.PasswordHashRefused, "bcrypt of a cost above 10; each login would hold up everybody's requests", true}
 	}
-	return nanosecondsBcrypt << cost, refusal{}
+	return nanosecondsBcrypt << cost, badLine{}
 }
 
 // plainNumber reads a number without sign and leading zero; any that is too large for an

@@ -38,9 +38,9 @@ func AnnotationLayers(object model.Origin, annotations map[string]string) []sett
 // host or a listener are read by the converters.
 const scopes = settings.Frontend | settings.Host | settings.Path | settings.Backend
 
-// merged are all options of a backend: globals < layers of the reference < annotations of
+// optionsOf are all options of a backend: globals < layers of the reference < annotations of
 // the Service.
-func merged(g *Globals, ref BackendRef, ofService []settings.Layer) (*settings.Set, []report.Finding) {
+func optionsOf(g *Globals, ref BackendRef, ofService []settings.Layer) (*settings.Set, []report.Finding) {
 	set, findings := g.Set.Override(scopes, ref.Layers...)
 	if len(ofService) == 0 {
 		return set, findings

@@ -31,8 +31,10 @@ func Process(set *settings.Set, bind Bind) ProcessFragment {
 			MaxConn:       set.Int("max-connections"),
 			NbThread:      set.Int("nbthread"),
 			HardStopAfter: set.Duration("timeout-stop"),
-			LogTargets:    logTargets(set),
-			DNSServers:    slices.Sorted(slices.Values(set.Names("dns-resolvers"))),
+			LogTargets:    slices.Clone(set.Names("syslog-endpoint")),
+			LogFormat:     set.Text("syslog-format"),
+			LogLength:     set.Int("syslog-length"),
+			LogTag:        set.Text("syslog-tag"),
 		},
 		Defaults: model.Defaults{
 			TimeoutClient:      set.Duration("timeout-client"),
@@ -85,7 +87,6 @@ func frontend(set *settings.Set, name string, addresses []string, trusted *model
 		ForwardFor:     set.Text("forwardfor"),
 		LogFormat:      set.Text("http-log-format"),
 		StrictHost:     set.Bool("strict-host"),
-		RedirectCode:   set.Int("ssl-redirect-code"),
 		NoTLSRedirect:  slices.Sorted(slices.Values(set.Names("no-tls-redirect-locations"))),
 	}
 }
@@ -96,19 +97,6 @@ func trustedProxies(set *settings.Set) *model.List {
 		return nil
 	}
 	return &model.List{Name: trustedList, Entries: entriesOf(networks), Origin: set.Origin("trusted-proxies")}
-}
-
-func logTargets(set *settings.Set) []model.LogTarget {
-	var targets []model.LogTarget
-	for _, address := range set.Names("syslog-endpoint") {
-		targets = append(targets, model.LogTarget{
-			Address: address,
-			Format:  set.Text("syslog-format"),
-			Length:  set.Int("syslog-length"),
-			Tag:     set.Text("syslog-tag"),
-		})
-	}
-	return targets
 }
 
 // resolvers is the section for servers by DNS name.

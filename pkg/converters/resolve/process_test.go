@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -28,10 +29,10 @@ func TestProcessByDefault(t *testing.T) {
 			t.Errorf("timeout %s is unlimited", name)
 		}
 	}
-	if diff := cmp.Diff([]model.LogTarget{{Address: "stdout", Format: "raw", Length: 1024, Tag: "ingress"}}, f.Process.LogTargets); diff != "" {
-		t.Error(diff)
+	if p := f.Process; !slices.Equal(p.LogTargets, []string{"stdout"}) || p.LogFormat != "raw" || p.LogLength != 1024 || p.LogTag != "ingress" {
+		t.Errorf("%+v", p)
 	}
-	http := &model.Frontend{Name: "http", Addresses: []string{"*:80"}, ForwardFor: "add", RedirectCode: 302, NoTLSRedirect: []string{"/.well-known/acme-challenge"}}
+	http := &model.Frontend{Name: "http", Addresses: []string{"*:80"}, ForwardFor: "add", NoTLSRedirect: []string{"/.well-known/acme-challenge"}}
 	https := *http
 	https.Name, https.Addresses, https.SSL, https.ALPN = "https", []string{"*:443", "[::]:443"}, true, "h2,http/1.1"
 	if diff := cmp.Diff([]*model.Frontend{http, &https}, f.Frontends); diff != "" {
@@ -53,7 +54,7 @@ func TestProcessWithEverything(t *testing.T) {
 	if len(findings)+len(f.Findings) > 0 {
 		t.Fatalf("%v %v", findings, f.Findings)
 	}
-	if p := f.Process; p.MaxConn != 9 || p.NbThread != 2 || p.HardStopAfter != time.Minute || len(p.LogTargets) != 2 || p.LogTargets[0].Address != "10.0.0.3:514" {
+	if p := f.Process; p.MaxConn != 9 || p.NbThread != 2 || p.HardStopAfter != time.Minute || len(p.LogTargets) != 2 || p.LogTargets[0] != "10.0.0.3:514" {
 		t.Errorf("%+v", p)
 	}
 	if diff := cmp.Diff([]string{"a 10.0.0.1:53", "b 10.0.0.2:54"}, f.Resolvers.Nameservers); diff != "" {
@@ -64,7 +65,7 @@ func TestProcessWithEverything(t *testing.T) {
 	}
 	list := &model.List{Name: "trusted-proxies", Entries: []string{"10.0.0.7", "192.168.0.0/16"}, Origin: model.Origin{Field: "trusted-proxies"}}
 	want := &model.Frontend{Name: "https", Addresses: []string{"*:443"}, SSL: true, ALPN: "http/1.1", AcceptProxy: true, TrustedProxies: list,
-		ForwardFor: "ifmissing", LogFormat: "%ci", StrictHost: true, RedirectCode: 308, NoTLSRedirect: []string{"/a", "/b"}}
+		ForwardFor: "ifmissing", LogFormat: "%ci", StrictHost: true, NoTLSRedirect: []string{"/a", "/b"}}
 	if diff := cmp.Diff(want, f.Frontends[0]); diff != "" {
 		t.Error(diff)
 	}

@@ -139,7 +139,7 @@ var profileTests = map[string]struct {
 		}},
 	"a check": {
 		ask:     ask{ingress: raw{"health-check-uri": "/up", "health-check-port": "81", "health-check-addr": "10.0.0.9", "health-check-interval": "5s", "health-check-rise-count": "4", "health-check-fall-count": "5"}},
-		shape:   func(s *model.Shape) { s.HTTPCheck = &model.HTTPCheck{Method: "GET", URI: "/up"} },
+		shape:   func(s *model.Shape) { s.HTTPCheck = &model.HTTPCheck{URI: "/up"} },
 		options: model.ServerOptions{Check: model.Check{On: true, Interval: 5 * time.Second, Rise: 4, Fall: 5, Port: 81, Addr: "10.0.0.9"}}},
 	"limits and the PROXY protocol": {
 		ask:     ask{ingress: raw{"maxconn-server": "9", "maxqueue-server": "8", "proxy-protocol": "v2-ssl"}},
@@ -268,6 +268,9 @@ func TestKey(t *testing.T) {
 		"layers":    func(r *BackendRef) { r.Layers = append(r.Layers, settings.Layer{Raw: raw{"hsts": "false"}}) },
 		"strip":     func(r *BackendRef) { r.StripPath = "/" },
 		"deny":      func(r *BackendRef) { r.Deny = 503 },
+		"object with the options": func(r *BackendRef) {
+			r.Layers = []settings.Layer{{Origin: model.Origin{Kind: "Ingress", Name: "i"}, Raw: raw{"hsts": "false"}}}
+		},
 	}
 	keys := map[string]string{base.Key(): "none"}
 	for name, edit := range edits {
@@ -280,7 +283,7 @@ func TestKey(t *testing.T) {
 	}
 	same := base
 	same.Origin = model.Origin{Kind: "Ingress", Name: "i"}
-	same.Layers = []settings.Layer{{Origin: model.Origin{Kind: "Ingress", Name: "i"}, Raw: maps.Clone(base.Layers[0].Raw)}}
+	same.Layers = []settings.Layer{{Raw: maps.Clone(base.Layers[0].Raw)}}
 	if same.Key() != base.Key() {
 		t.Error("the key depends on the object that asks")
 	}

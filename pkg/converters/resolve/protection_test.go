@@ -117,7 +117,7 @@ func denies(t *testing.T, f BackendFragment, option string) {
 func TestEveryProtectionFailsClosed(t *testing.T) {
 	all := wrongs(t)
 	for _, option := range settings.Options() {
-		if _, covered := all[option.Name]; option.Protective && option.Safe == "" && !covered {
+		if _, covered := all[option.Name]; option.FailClosed && option.Safe == "" && !covered {
 			t.Errorf("%s protects and is missing in this test", option.Name)
 		}
 	}

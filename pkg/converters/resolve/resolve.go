@@ -40,13 +40,11 @@ type BackendRef struct {
 	// StripPath is the matched path; set only where rewrite-target is in force.
 	StripPath string
 	// Deny is the status with which the path answers every request, where the converter
-	// found that it can't be served; 0 otherwise.
+	// found that it can't be served, and said so; 0 otherwise.
 	Deny int
-	// DenyFinding says why; the zero value where the converter reports it itself.
-	DenyFinding report.Finding
 	// Origin is the object that asks, with the field: findings about a missing Service are
 	// its findings. It is no part of the key: of several askers with one key, any may stand
-	// here. Zero: that of the highest layer, or the Service itself.
+	// here. Always set where a Service is named.
 	Origin model.Origin
 }
 
@@ -68,8 +66,7 @@ type CertificateFragment struct {
 	// Certificate is nil where the Secret can't be used: then the host is served with the
 	// default certificate.
 	Certificate *model.Certificate
-	Names       []string  // DNS names and addresses of the leaf, sorted, in lower case
-	NotAfter    time.Time // of the leaf; zero where it can't be read
+	Names       []string // DNS names and addresses of the leaf, sorted, in lower case
 	// Next is when the answer changes by time alone: the leaf becomes valid, or expires.
 	// Zero: never.
 	Next     time.Time
@@ -91,6 +88,10 @@ type ProcessFragment struct {
 	Resolvers *model.Resolvers
 	Findings  []report.Finding
 }
+
+// StatusDenied is what a path answers that can't be served, or whose protection can't be
+// honoured.
+const StatusDenied = 503
 
 // ResolversName is the name of the resolvers section.
 const ResolversName = "sluice"

@@ -7,32 +7,26 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"io"
 	"math/big"
 	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
-// SelfSignedLifetime is how long the certificate of SelfSigned is valid. Nobody trusts it
+// selfSignedLifetime is how long the certificate of SelfSigned is valid. Nobody trusts it
 // anyway, so it is long: a new one would have to be put into the crt-list's first line,
 // which takes a reload.
-const SelfSignedLifetime = 10 * 365 * 24 * time.Hour
+const selfSignedLifetime = 10 * 365 * 24 * time.Hour
 
-// SelfSigned makes the controller's own default certificate: served to clients of hosts
-// that have none. The caller keeps its PEM and reads it again with ReadPair, so that it
-// stays the same over restarts. A nil random stands for the system's generator. (Go's
-// ecdsa draws its keys from the system's generator whatever reader it is given, so two
-// certificates are never equal.)
-func SelfSigned(random io.Reader, now time.Time) (*model.Certificate, error) {
-	if random == nil {
-		random = rand.Reader
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
+// SelfSigned makes the controller's own certificate: served to clients of hosts that have
+// none. The caller keeps its PEM and reads it again with ReadPair, so that it stays the
+// same over restarts.
+func SelfSigned(now time.Time) (*model.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making the key of the default certificate: %w", err)
 	}
-	serial, err := rand.Int(random, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("making the serial number of the default certificate: %w", err)
 	}
@@ -42,11 +36,11 @@ func SelfSigned(random io.Reader, now time.Time) (*model.Certificate, error) {
 		Subject:      pkix.Name{CommonName: "sluice default certificate"},
 		DNSNames:     []string{name},
 		NotBefore:    now.Add(-time.Hour).UTC().Truncate(time.Second),
-		NotAfter:     now.Add(SelfSignedLifetime).UTC().Truncate(time.Second),
+		NotAfter:     now.Add(selfSignedLifetime).UTC().Truncate(time.Second),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	der, err := x509.CreateCertificate(random, template, template, key.Public(), key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("signing the default certificate: %w", err)
 	}

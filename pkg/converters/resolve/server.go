@@ -24,7 +24,7 @@ func (b *behaviour) check() {
 	if uri == "" {
 		return
 	}
-	b.shape.HTTPCheck = &model.HTTPCheck{Method: "GET", URI: uri}
+	b.shape.HTTPCheck = &model.HTTPCheck{URI: uri}
 	b.options.Check = model.Check{
 		On:       true,
 		Interval: b.set.Duration("health-check-interval"),

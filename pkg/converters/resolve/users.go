@@ -51,20 +51,20 @@ func usersOf(v *snapshot.View, key snapshot.Key) userlist {
 		if strings.TrimSpace(line) == "" || line[0] == '#' {
 			continue
 		}
-		user, nanoseconds, refusal := parseUser(line)
+		user, nanoseconds, badLine := parseUser(line)
 		cost += nanoseconds
 		switch {
-		case refusal.code != "":
+		case badLine.code != "":
 		case seen[user.Name]:
-			refusal = refuse(report.PasswordHashRefused, "that user stands in an earlier line, which counts")
+			badLine = refuse(report.PasswordHashRefused, "that user stands in an earlier line, which counts")
 		default:
 			seen[user.Name] = true
 			users = append(users, user)
 			continue
 		}
 		// The line's number, not its text: it is a secret.
-		u.findings = append(u.findings, report.New(refusal.code, origin, "line %d: %s", i+1, refusal.why))
-		if refusal.costly {
+		u.findings = append(u.findings, report.New(badLine.code, origin, "line %d: %s", i+1, badLine.why))
+		if badLine.costly {
 			u.why = "a password hash in Secret " + key.Namespace + "/" + key.Name + " is too expensive"
 		}
 	}
@@ -103,17 +103,17 @@ func userlistName(users []model.User) string {
 	return "u_" + h.Digest().String()
 }
 
-// refusal says why a line is not used; no code: it is used.
-type refusal struct {
+// badLine says why a line is not used; no code: it is used.
+type badLine struct {
 	code   report.Code
 	why    string // without any text of the line
 	costly bool
 }
 
-func refuse(code report.Code, why string) refusal { return refusal{code: code, why: why} }
+func refuse(code report.Code, why string) badLine { return badLine{code: code, why: why} }
 
 // parseUser reads one line. nanoseconds is about what HAProxy needs for the hash.
-func parseUser(line string) (user model.User, nanoseconds int64, r refusal) {
+func parseUser(line string) (user model.User, nanoseconds int64, r badLine) {
 	name, hash, found := strings.Cut(line, ":")
 	if !found {
 		return user, 0, refuse(report.SecretInvalid, "no colon between user and hash")
@@ -125,7 +125,7 @@ func parseUser(line string) (user model.User, nanoseconds int64, r refusal) {
 		if plain == "" || len(plain) > maxPlain {
 			return user, 0, refuse(report.PasswordHashRefused, "the password is empty or longer than 1024 bytes")
 		}
-		return newUser(name, plain, true), 0, refusal{}
+		return newUser(name, plain, true), 0, badLine{}
 	}
 	nanoseconds, r = checkHash(hash)
 	return newUser(name, hash, false), nanoseconds, r

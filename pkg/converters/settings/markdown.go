@@ -16,8 +16,11 @@ func Markdown() string {
 			names += ", `" + alias + "`"
 		}
 		scope := o.Scope.String()
-		if o.Protective {
-			scope += ", protective"
+		if o.FailClosed {
+			scope += ", fails closed"
+		}
+		if o.Guards {
+			scope += ", guard"
 		}
 		row(&b, names, scope, typeCell(o), code(o.Default), theirs(o), meaning(o))
 	}
@@ -25,7 +28,7 @@ func Markdown() string {
 	b.WriteString("| Option | Scope | What to do |\n|---|---|---|\n")
 	for _, u := range UnsupportedOptions() {
 		instead := u.Instead
-		if u.Protective {
+		if u.Guards {
 			instead += ". **A path that asks for it is denied.**"
 		}
 		row(&b, "`"+u.Name+"`", u.Scope.String(), instead)
@@ -44,9 +47,10 @@ the ConfigMap that an IngressClass names as its parameters, and on an Ingress; o
 *backend* also on a Service (but path-type and rewrite-target). From the lowest to the highest: built-in default, global
 ConfigMap, parameters of the class, Ingress, Service.
 
-A value that can't be read is reported, and it is as if the key did not stand there. A *protective* option
-keeps somebody out: where its value can't be read, the path answers 503, or the safe value that is named
-below is used.
+A value that can't be read is reported, and it is as if the key did not stand there. An option that *fails closed*
+is the exception: the path answers 503 then, or the safe value that is named below is used. A *guard* keeps somebody
+out, or keeps requests from servers that are not verified: should HAProxy refuse an object, its last good form serves
+on, but not where it guards less than the new one.
 
 `
 

@@ -74,16 +74,19 @@ type Option struct {
 	// Min and Max bound an Int or a Code, a Size in bytes, a Duration in milliseconds.
 	// Max 0 stands for the bound of the type.
 	Min, Max int64
-	// Protective options keep somebody out. Where the value can't be read, Safe takes its
-	// place; without Safe, the path must answer 503 (Set.Denied).
-	Protective bool
+	// FailClosed: where the value can't be read, Safe takes its place; without Safe, the
+	// path must answer 503 (Set.Denied).
+	FailClosed bool
 	Safe       string // also of a few options that must not become wider by mistake
-	OnService  bool   // may stand on a Service
-	Own        bool   // haproxy-ingress has no such option
-	Risk       string // what can go wrong with it; empty for most
-	Doc        string // one or two sentences
-	Theirs     string // default of haproxy-ingress, where it differs
-	Note       string // why something differs from haproxy-ingress
+	// Guards: the option keeps somebody out, or keeps requests from servers that are not
+	// verified. An object never falls back to a form that guards less, see Guards.
+	Guards    bool
+	OnService bool   // may stand on a Service
+	Own       bool   // haproxy-ingress has no such option
+	Risk      string // what can go wrong with it; empty for most
+	Doc       string // one or two sentences
+	Theirs    string // default of haproxy-ingress, where it differs
+	Note      string // why something differs from haproxy-ingress
 
 	hasSafe bool   // Safe counts although it is empty: an empty list
 	parse   parser // nil: that of the type
@@ -132,6 +135,15 @@ func Lookup(name string) (Option, bool) {
 		return Option{}, false
 	}
 	return table[i], true
+}
+
+// Guards tells whether an option keeps somebody out: a row of the table that says so, or a
+// protection that sluice does not offer.
+func Guards(name string) bool {
+	if i, offered := index[name]; offered {
+		return table[i].Guards
+	}
+	return unsupportedIndex[name].Guards
 }
 
 // Nearest are up to three names of options that resemble the given one, the nearest first.

@@ -108,7 +108,7 @@ func (e *editor) fallback(option *Option, origin model.Origin, err error) (value
 		}
 		return *mustRead(option, option.Safe), true
 	}
-	if option.Protective {
+	if option.FailClosed {
 		after = "the path is denied until it is corrected"
 		v := *e.next.values[index[option.Name]]
 		denied := report.New(report.ProtectionDenied, origin, "the path answers 503, since %s can't be honoured: %v", option.Name, err)
@@ -133,7 +133,7 @@ func (e *editor) putUnknown(layer Layer, name string) {
 		e.report(report.OptionScope, origin, "%s", belongs(name, lacking.Scope, "; moreover, sluice does not offer it: "+lacking.Instead))
 	default:
 		after := "it has no effect"
-		if lacking.Protective && !off(layer.Raw[name]) {
+		if lacking.Guards && !off(layer.Raw[name]) {
 			after = "the path is denied, since it would be open without"
 			set := e.writable()
 			set.refused = append(set.refused, report.New(report.ProtectionDenied, origin,

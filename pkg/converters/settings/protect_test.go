@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
-// broken are texts that no protective option takes: empty, junk, junk that a shell, a
+// broken are texts that no option takes that fails closed: empty, junk, junk that a shell, a
 // configuration or a template might evaluate, and control characters.
 var broken = []string{
 	"", " ", "junk !", "TRUE ", "10.0.0.0/8,junk", "junk,10.0.0.0/8", "ns/na me", "users\nuser x", "true\n", "true\x00", "\xff",
@@ -29,7 +29,7 @@ func TestProtectionWithABrokenTextNeverOpensAPath(t *testing.T) {
 		if o.Type != SecretRef && o.Type != Hostname && o.Name != "secure-sni" {
 			texts = slices.Concat(broken, words)
 		}
-		if !o.Protective {
+		if !o.FailClosed {
 			continue
 		}
 		for _, text := range texts {
@@ -98,7 +98,7 @@ func checkText(t interface{ Fatalf(string, ...any) }, o Option, text string) {
 	s, findings := base.with(AnyScope, true, []Layer{layer("web", o.Name, text)})
 	value := s.values[index[o.Name]]
 	if len(findings) > 0 {
-		if o.Protective && s.Denied() == nil && value.text != o.Safe {
+		if o.FailClosed && s.Denied() == nil && value.text != o.Safe {
 			t.Fatalf("%s is %q: it is open", o.Name, text)
 		}
 		return
@@ -117,7 +117,7 @@ func checkText(t interface{ Fatalf(string, ...any) }, o Option, text string) {
 			t.Fatalf("%s is %q: it has the header %q", o.Name, text, h)
 		}
 	}
-	if value.text == "" && o.Protective {
+	if value.text == "" && o.FailClosed {
 		t.Fatalf("%s is %q: it is set to nothing", o.Name, text)
 	}
 	again := mustRead(&o, value.text)

@@ -176,7 +176,7 @@ func parseSize(o *Option, text string) (value, error) {
 // parseEnum takes the values as they are written, whatever the case of the letters. The
 // empty text is allowed where it is the default.
 func parseEnum(o *Option, text string) (value, error) {
-	if text == "" && o.Default == "" && !o.Protective {
+	if text == "" && o.Default == "" && !o.FailClosed {
 		return value{}, nil
 	}
 	for _, v := range o.Values {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
 // items splits a list at commas and line feeds, trims blanks and drops empty items.
@@ -86,7 +88,7 @@ func parseOrigins(o *Option, text string) (value, error) {
 			return "", false
 		}
 		host := u.Hostname()
-		if _, err := netip.ParseAddr(host); err != nil && !isHostname(strings.ToLower(host)) {
+		if _, err := netip.ParseAddr(host); err != nil && !token.IsHostname(strings.ToLower(host)) {
 			return "", false
 		}
 		return s, !strings.HasSuffix(s, ":")
@@ -148,10 +150,10 @@ func (n Networks) String() string {
 	return strings.Join(items, ",")
 }
 
-// parseProtectiveCIDRs refuses a list without a network: who writes an empty allow list may
+// parseGuardCIDRs refuses a list without a network: who writes an empty allow list may
 // mean nobody or everybody, and only one of these guesses is harmless. The empty text is the
 // built-in default.
-func parseProtectiveCIDRs(o *Option, text string) (value, error) {
+func parseGuardCIDRs(o *Option, text string) (value, error) {
 	v, err := parseCIDRs(o, text)
 	if err == nil && len(v.networks.Include) == 0 {
 		return refuse(o, text, "at least one address or network without !")

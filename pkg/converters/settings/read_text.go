@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
 // parsePathType refuses regular expressions with their own finding: they have a meaning.
@@ -33,7 +35,6 @@ func parseProtocol(o *Option, text string) (value, error) {
 // Forms of single words.
 var (
 	plainWord   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	hostLabel   = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`)
 	objectName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	namedArg    = regexp.MustCompile(`^(hdr|req\.hdr|req\.cook|url_param)\([A-Za-z0-9_.-]{1,64}\)$`)
 	randomDraws = regexp.MustCompile(`^random\(([0-9]{1,3})\)$`)
@@ -41,23 +42,9 @@ var (
 
 func isPlain(s string) bool { return plainWord.MatchString(s) }
 
-// isHostname tells whether s is a DNS name in lower case. Underscores are let through, since
-// names with them are in use.
-func isHostname(s string) bool {
-	if s == "" || len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if len(label) > 63 || !hostLabel.MatchString(label) {
-			return false
-		}
-	}
-	return true
-}
-
 func parseHostname(o *Option, text string) (value, error) {
 	lower := strings.ToLower(text)
-	if !isHostname(lower) {
+	if !token.IsHostname(lower) {
 		return refuse(o, text, "a DNS name")
 	}
 	return value{text: lower}, nil
@@ -65,7 +52,7 @@ func parseHostname(o *Option, text string) (value, error) {
 
 // parseSNI takes the words host and sni, or a name.
 func parseSNI(o *Option, text string) (value, error) {
-	if lower := strings.ToLower(text); isHostname(lower) {
+	if lower := strings.ToLower(text); token.IsHostname(lower) {
 		return value{text: lower}, nil
 	}
 	return refuse(o, text, "host, sni or a DNS name")
@@ -143,7 +130,7 @@ func validHost(u *url.URL) bool {
 		return false
 	}
 	_, err := netip.ParseAddr(u.Hostname())
-	return err == nil || isHostname(strings.ToLower(u.Hostname()))
+	return err == nil || token.IsHostname(strings.ToLower(u.Hostname()))
 }
 
 func parseRealm(o *Option, text string) (value, error) {
@@ -175,7 +162,7 @@ func parseCookieName(o *Option, text string) (value, error) { return parseTag(o,
 func parseCookieDomain(o *Option, text string) (value, error) {
 	lower := strings.ToLower(text)
 	name := strings.TrimPrefix(lower, ".")
-	if text != "" && (!isHostname(name) || !strings.Contains(name, ".")) {
+	if text != "" && (!token.IsHostname(name) || !strings.Contains(name, ".")) {
 		return refuse(o, text, "a DNS name with a dot in it")
 	}
 	return value{text: lower}, nil

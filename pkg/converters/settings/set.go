@@ -29,7 +29,7 @@ type value struct {
 
 	origin model.Origin
 	above  bool            // set by an Override layer
-	denied *report.Finding // the option protects and its text can't be honoured
+	denied *report.Finding // the option fails closed, and its text can't be honoured
 }
 
 func (v *value) equal(other *value) bool {
@@ -43,7 +43,7 @@ func (v *value) equal(other *value) bool {
 // Set is the value of every option. It is immutable and may be shared.
 type Set struct {
 	values []*value // by index in table
-	// refused are the protective options that sluice lacks, by name: see Denied.
+	// refused are the guards that sluice lacks, by name: see Denied.
 	refused []report.Finding
 }
 

@@ -9,16 +9,16 @@ func backendOptions() []Option {
 			Doc: "How a server is chosen. Hashes are consistent ones, so that servers can come and go at run time. static-rr can't do that and is refused.",
 			Note: "roundrobin takes servers at run time and honours weights exactly; random(2) prefers the server with fewer connections, " +
 				"which is also one that fails at once. Up to 4095 servers; take random(2) or leastconn above, or for requests of very different cost."},
-		{Name: "backend-protocol", Scope: Backend, Type: Enum, Default: "h1", Protective: true, parse: parseProtocol,
+		{Name: "backend-protocol", Scope: Backend, Type: Enum, Default: "h1", FailClosed: true, Guards: true, parse: parseProtocol,
 			Values: []string{"h1", "h1-ssl", "h2", "h2-ssl", "grpc", "grpcs"},
 			Doc:    "Protocol to the servers: HTTP/1 or HTTP/2 (grpc is another name of h2), with -ssl over TLS. An unreadable value denies the path, since plain text might be sent where TLS was meant."},
 		{Name: "proxy-protocol", Scope: Backend, Type: Enum, Default: "no", Values: []string{"no", "v1", "v2", "v2-ssl", "v2-ssl-cn"},
 			Doc: "Version of the PROXY protocol that is spoken to the servers."},
 		{Name: "initial-weight", Scope: Backend, Type: Int, Default: "1", Max: 256,
 			Doc: "Weight of each server."},
-		{Name: "maxconn-server", Scope: Backend, Type: Int, Default: "0", Max: 1_000_000, Protective: true,
+		{Name: "maxconn-server", Scope: Backend, Type: Int, Default: "0", Max: 1_000_000, FailClosed: true,
 			Doc: "Greatest number of connections to one server; further requests wait, see timeout-queue. 0: unlimited."},
-		{Name: "maxqueue-server", Scope: Backend, Type: Int, Default: "0", Max: 1_000_000, Protective: true,
+		{Name: "maxqueue-server", Scope: Backend, Type: Int, Default: "0", Max: 1_000_000, FailClosed: true,
 			Doc: "Greatest number of requests that wait for one server. 0: unlimited."},
 		{Name: "health-check-uri", Scope: Backend, Type: URLPath, Default: "", parse: parseRequestTarget,
 			Doc:  "Switches HTTP checks of the servers on, with this path. They are off by default: Kubernetes knows which pods are ready.",
@@ -57,20 +57,20 @@ func backendOptions() []Option {
 	}
 }
 
-// secureOptions are those of TLS to the servers. All of them protect: an unreadable one
+// secureOptions are those of TLS to the servers. All of them fail closed: an unreadable one
 // must not end in plain text or in a server that nobody verified.
 func secureOptions() []Option {
 	return []Option{
-		{Name: "secure-backends", Scope: Backend, Type: Bool, Default: "false", Protective: true,
+		{Name: "secure-backends", Scope: Backend, Type: Bool, Default: "false", FailClosed: true, Guards: true,
 			Doc: "TLS to the servers. Older form of backend-protocol h1-ssl."},
-		{Name: "secure-crt-secret", Scope: Backend, Type: SecretRef, Default: "", Protective: true,
+		{Name: "secure-crt-secret", Scope: Backend, Type: SecretRef, Default: "", FailClosed: true,
 			Doc: "Secret of type kubernetes.io/tls with the client certificate that the servers are shown."},
-		{Name: "secure-verify-ca-secret", Scope: Backend, Type: SecretRef, Default: "", Protective: true,
+		{Name: "secure-verify-ca-secret", Scope: Backend, Type: SecretRef, Default: "", FailClosed: true, Guards: true,
 			Doc:  "Secret with ca.crt: the servers' certificates must be signed by it. Empty: they are not verified.",
 			Risk: "Without it anybody between the proxy and the pod can read and change the traffic."},
-		{Name: "secure-verify-hostname", Scope: Backend, Type: Hostname, Default: "", Protective: true,
+		{Name: "secure-verify-hostname", Scope: Backend, Type: Hostname, Default: "", FailClosed: true, Guards: true,
 			Doc: "Name that the servers' certificates must hold."},
-		{Name: "secure-sni", Scope: Backend, Type: Text, Default: "", Protective: true, parse: parseSNI,
+		{Name: "secure-sni", Scope: Backend, Type: Text, Default: "", FailClosed: true, Guards: true, parse: parseSNI,
 			Doc: "Server name that is sent to the servers: host (of the request), sni (of the client's connection), or a fixed name. Empty: none."},
 	}
 }

@@ -3,15 +3,15 @@ package settings
 // pathOptions are those of one path, or of one host.
 func pathOptions() []Option {
 	return []Option{
-		{Name: "allowlist-source-range", Aliases: []string{"whitelist-source-range"}, Scope: Path, Type: CIDRs, Default: "", Protective: true, parse: parseProtectiveCIDRs,
+		{Name: "allowlist-source-range", Aliases: []string{"whitelist-source-range"}, Scope: Path, Type: CIDRs, Default: "", FailClosed: true, Guards: true, parse: parseGuardCIDRs,
 			Doc: "Addresses and networks of clients that may use the path, separated by commas; others get 403. With \"!\" before it, one is an exception. A list that is empty or has an unreadable entry denies everybody."},
-		{Name: "denylist-source-range", Scope: Path, Type: CIDRs, Default: "", Protective: true, parse: parseProtectiveCIDRs,
+		{Name: "denylist-source-range", Scope: Path, Type: CIDRs, Default: "", FailClosed: true, Guards: true, parse: parseGuardCIDRs,
 			Doc: "Addresses and networks of clients that get 403, separated by commas. With \"!\" before it, one is an exception. A list that is empty or has an unreadable entry denies everybody."},
-		{Name: "auth-secret", Scope: Path, Type: SecretRef, Default: "", Protective: true,
+		{Name: "auth-secret", Scope: Path, Type: SecretRef, Default: "", FailClosed: true, Guards: true,
 			Doc: "Secret whose key auth lists the users of HTTP basic authentication: lines \"user:hash\" or \"user::password\". A client with more than 20 failed logins in 10 seconds gets 429."},
 		{Name: "auth-realm", Scope: Path, Type: Text, Default: "localhost", parse: parseRealm,
 			Doc: "Realm that a browser shows when it asks for the password. Quotes and backslashes are refused."},
-		{Name: "ssl-redirect", Scope: Path, Type: Bool, Default: "true", Protective: true, Safe: "true",
+		{Name: "ssl-redirect", Scope: Path, Type: Bool, Default: "true", FailClosed: true, Safe: "true",
 			Doc: "Requests by http are redirected to https on a host that has TLS."},
 		{Name: "hsts", Scope: Path, Type: Bool, Default: "true",
 			Doc: "Responses by https carry Strict-Transport-Security."},
@@ -21,7 +21,7 @@ func pathOptions() []Option {
 			Doc: "Its includeSubDomains.", Risk: "Browsers refuse http to each name below the host, whoever serves it."},
 		{Name: "hsts-preload", Scope: Path, Type: Bool, Default: "false",
 			Doc: "Its preload.", Risk: "A host on the preload list of browsers is there for months."},
-		{Name: "proxy-body-size", Scope: Path, Type: Size, Default: "unlimited", Max: 1 << 40, Protective: true,
+		{Name: "proxy-body-size", Scope: Path, Type: Size, Default: "unlimited", Max: 1 << 40, FailClosed: true,
 			Doc: "Greatest size of the body of a request; 413 above. A number of bytes with k, m or g, or unlimited; an unreadable one denies the path. Of a body that comes in chunks, without its length, only what is buffered at first counts."},
 		{Name: "rewrite-target", Scope: Path, Type: URLPath, Default: "",
 			Doc:  "What takes the place of the matched path in the request that the server gets.",

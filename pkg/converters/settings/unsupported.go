@@ -8,22 +8,22 @@ import (
 
 // Unsupported is an option of haproxy-ingress that sluice does not offer.
 type Unsupported struct {
-	Name       string
-	Scope      Scope
-	Instead    string // why not, or what to use in its place; half a sentence
-	Protective bool   // without it a path would be open: it is denied
+	Name    string
+	Scope   Scope
+	Instead string // why not, or what to use in its place; half a sentence
+	Guards  bool   // without it a path would be open: one that asks for it is denied
 }
 
 // lack is a group of options that are missing for one reason.
 type lack struct {
-	scope      Scope
-	protective bool
-	names      string // separated by blanks
-	instead    string
+	scope   Scope
+	guards  bool
+	names   string // separated by blanks
+	instead string
 }
 
-// lacks is the table. A protective one denies the path that asks for it, since who wrote it
-// relies on it; the options that only refine a protection are not protective themselves.
+// lacks is the table. A guard denies the path that asks for it, since who wrote it relies
+// on it; the options that only refine a guard are none themselves.
 var lacks = []lack{
 	// Certificates by ACME.
 	{Global, false, "acme-emails acme-endpoint acme-expiring acme-shared acme-terms-agreed", useCertManager},
@@ -157,7 +157,7 @@ func buildUnsupported() map[string]Unsupported {
 			if _, offered := index[name]; double || offered {
 				panic("settings: two options are named " + name)
 			}
-			byName[name] = Unsupported{name, l.scope, l.instead, l.protective}
+			byName[name] = Unsupported{name, l.scope, l.instead, l.guards}
 		}
 	}
 	return byName

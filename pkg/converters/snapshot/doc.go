@@ -8,4 +8,7 @@
 //
 // It imports the Kubernetes API types and the model (for Secret). It stands at the
 // beginning of the line.
+//
+// Limits: it is not safe for concurrent use, and holds every object of every kind that
+// sluice reads in memory.
 package snapshot

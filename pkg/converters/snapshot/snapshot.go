@@ -29,9 +29,6 @@ const (
 	// DefaultClass is no object: the key stands for the set of IngressClasses that are
 	// marked as default.
 	DefaultClass Kind = "DefaultClass"
-	// Globals is no object: the key stands for the global settings of one scope, whose
-	// name is the key's Name.
-	Globals Kind = "Globals"
 )
 
 // Key names an object, or one of the sets described at the kinds.

@@ -23,6 +23,7 @@ type Worker interface {
 	PID(ctx context.Context) (int, error)
 	Generation(ctx context.Context) (uint64, error)
 	SetGeneration(ctx context.Context, n uint64) error
+	Probe(ctx context.Context) error // finds out what the worker's binary takes
 }
 
 // Master is the master's socket; *socket.Master is one.
@@ -56,6 +57,9 @@ type Config struct {
 	Metrics Metrics
 	// CommandTimeout bounds one batch of runtime commands; 0: 10 s.
 	CommandTimeout time.Duration
+	// LoadTimeout bounds one check of a tree by HAProxy, and one reload or start of it, so
+	// that one which hangs does not hold up all later changes; 0: 60 s.
+	LoadTimeout time.Duration
 }
 
 // Metrics are called as things happen, from any goroutine; each may be nil.
@@ -75,9 +79,8 @@ type Outcome struct {
 	// Drift tells that it is not known what the worker serves: Registry.Served is nil, and
 	// so the next plan has a reload.
 	Drift    bool
-	Written  map[tree.Kind]int // files written, by kind
-	Reloaded bool              // a new worker was loaded
-	Reasons  []string          // of the reload
+	Reloaded bool     // a new worker was loaded
+	Reasons  []string // of the reload
 }
 
 // Apply carries out plans. Its zero value is not usable: see New.
@@ -113,6 +116,9 @@ func New(cfg Config) *Apply {
 	if cfg.CommandTimeout == 0 {
 		cfg.CommandTimeout = 10 * time.Second
 	}
+	if cfg.LoadTimeout == 0 {
+		cfg.LoadTimeout = time.Minute
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -120,7 +126,7 @@ func New(cfg Config) *Apply {
 		cfg.Fault = func(string) {}
 	}
 	cfg.Folder.OnStep(cfg.Fault)
-	return &Apply{cfg: cfg, bootID: bootID(), reg: &shard.Registry{Tree: &tree.Tree{}}}
+	return &Apply{cfg: cfg, bootID: bootID(), reg: &shard.Registry{Tree: &tree.Tree{}, Unknown: firstStart}}
 }
 
 // WorkerPID is the pid of the worker that must answer on the runtime socket; 0: any. It

@@ -24,7 +24,6 @@ type bench struct {
 	haproxy *haproxy
 	folder  *files.Folder
 	apply   *Apply
-	points  []string // fault points passed
 	written map[tree.Kind]int
 }
 

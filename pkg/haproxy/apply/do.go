@@ -34,52 +34,52 @@ func (a *Apply) Do(ctx context.Context, p *plan.Plan) Outcome {
 // batch carries out a plan on the worker and the folder: see the package comment for the
 // order. mu is held.
 func (a *Apply) batch(ctx context.Context, p *plan.Plan) Outcome {
-	out := Outcome{Written: map[tree.Kind]int{}}
-	fail := func(err error) Outcome {
-		out.Err, out.Registry = err, a.reg
-		return out
-	}
 	a.cfg.Fault("batch begins")
-	if err := a.unsettle(p.Next.Tree, &out); err != nil {
-		return fail(err)
+	if err := a.unsettle(p.Next.Tree); err != nil {
+		return Outcome{Registry: a.reg, Err: err}
 	}
 	sent := a.send(ctx, commandsOf(p))
 	a.cfg.Fault("commands sent")
 	if sent.err != nil {
-		a.cfg.Log.Error("the worker could not be told; it is reloaded", "error", sent.err)
-		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
-		out.Drift = true
-		return fail(sent.err)
+		a.unknown(noAnswer)
+		return Outcome{Registry: a.reg, Drift: true, Err: fmt.Errorf("tell the worker: %w; it is reloaded", sent.err)}
 	}
-	if err := a.writeFiles(p, &out); err != nil {
-		served := a.reg.Served
-		for _, c := range sent.done {
-			served = told(served, p.Next.Served, c)
-		}
-		if sent.drift {
-			served, out.Drift = nil, true
-		}
-		a.disk = nil
-		if now, scanErr := a.cfg.Folder.Compare(); scanErr == nil {
-			a.stands(withoutGeneration(now), unshared(served))
-		}
-		return fail(err)
+	if err := a.writeFiles(p); err != nil {
+		err = errors.Join(err, a.notWritten(p, sent))
+		return Outcome{Registry: a.reg, Drift: a.reg.Served == nil, Err: err}
 	}
 	a.disk = p.Next.Served
 	a.keep(p.Next)
 	if sent.drift || !a.settle(ctx) {
-		out.Drift = true
-		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+		a.unknown(oddAnswer)
 	}
 	a.save()
 	a.cfg.Fault("batch saved")
-	out.Registry = a.reg
-	return out
+	return Outcome{Registry: a.reg, Drift: a.reg.Served == nil}
+}
+
+// notWritten notes what stands after a batch whose commands were sent and whose files
+// could not all be written.
+func (a *Apply) notWritten(p *plan.Plan, sent sent) error {
+	served := a.reg.Served
+	for _, c := range sent.done {
+		served = told(served, p.Next.Served, c)
+	}
+	now, err := a.cfg.Folder.Compare()
+	if err != nil {
+		now, served = &tree.Tree{}, nil // all is written anew
+	}
+	a.disk = nil
+	a.stands(withoutGeneration(now), served)
+	if sent.drift || served == nil {
+		a.unknown(oddAnswer)
+	}
+	return err
 }
 
 // unsettle writes a new number into the file, so that it differs from the worker's until
 // the batch is done, and the digest of the tree that it leads to.
-func (a *Apply) unsettle(to *tree.Tree, out *Outcome) error {
+func (a *Apply) unsettle(to *tree.Tree) error {
 	if a.cfg.Folder.Generation() == 0 {
 		return errors.New("there is no generation to change yet: the first plan must have a reload")
 	}
@@ -87,7 +87,7 @@ func (a *Apply) unsettle(to *tree.Tree, out *Outcome) error {
 	if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
 		return err
 	}
-	a.wrote(out, file.Kind)
+	a.wrote(file.Kind)
 	a.number++
 	a.file = a.number
 	a.settled = false
@@ -115,10 +115,24 @@ func (a *Apply) keep(next *shard.Registry) {
 	a.reg = with(next, func(r *shard.Registry) {
 		r.Batch = a.file
 		r.Header.Generation = a.cfg.Folder.Generation()
-		if _, found := r.Tree.Files[generationPath]; found {
-			r.Tree = withoutGeneration(r.Tree)
-		}
 	})
+}
+
+// Why it is not known what the worker serves: the words of a reload's reason.
+const (
+	firstStart = "first start"
+	notRunning = "no HAProxy ran"
+	noAnswer   = "its runtime socket does not answer"
+	oddAnswer  = "unexpected answer to a command"
+	disagree   = "files and worker disagree"
+	edited     = "files were edited"
+	notStarted = "HAProxy could not be started"
+	wasGone    = "HAProxy was gone"
+)
+
+// unknown notes that it is not known what the worker serves.
+func (a *Apply) unknown(why string) {
+	a.reg = with(a.reg, func(r *shard.Registry) { r.Served, r.Unknown = nil, why })
 }
 
 func with(r *shard.Registry, change func(*shard.Registry)) *shard.Registry {
@@ -129,27 +143,21 @@ func with(r *shard.Registry, change func(*shard.Registry)) *shard.Registry {
 
 // writeFiles brings the folder to the plan's tree. What is removed goes last, when all
 // that named it is known to be on the disk.
-func (a *Apply) writeFiles(p *plan.Plan, out *Outcome) error {
+func (a *Apply) writeFiles(p *plan.Plan) error {
 	if p.Stage {
-		return a.restage(p, out)
+		return a.restage(p)
 	}
 	b := a.cfg.Folder.Batch()
 	for _, w := range p.Writes {
-		if w.File.Kind == tree.Generation {
-			continue
-		}
 		if err := b.Write(w.File); err != nil {
 			return err
 		}
-		a.wrote(out, w.File.Kind)
+		a.wrote(w.File.Kind)
 	}
 	if err := b.Sync(); err != nil {
 		return err
 	}
 	for _, r := range p.Removals {
-		if r.Kind == tree.Generation || r.Path == generationPath {
-			continue
-		}
 		if err := b.Remove(r.Path); err != nil {
 			return err
 		}
@@ -159,9 +167,9 @@ func (a *Apply) writeFiles(p *plan.Plan, out *Outcome) error {
 
 // restage brings the folder to the plan's tree by a new generation that the running
 // worker needs not read.
-func (a *Apply) restage(p *plan.Plan, out *Outcome) error {
+func (a *Apply) restage(p *plan.Plan) error {
 	n := a.cfg.Folder.Generation() + 1
-	if err := a.stage(n, wholeTree(p), a.file, out); err != nil {
+	if err := a.stage(n, wholeTree(p), a.file); err != nil {
 		return err
 	}
 	if err := a.cfg.Folder.Swap(n); err != nil {
@@ -179,12 +187,12 @@ func (a *Apply) prune() {
 }
 
 // stage builds generation n, which gets the given number.
-func (a *Apply) stage(n int, wanted *tree.Tree, number uint64, out *Outcome) error {
+func (a *Apply) stage(n int, wanted *tree.Tree, number uint64) error {
 	wanted.Add(tree.GenerationFile(number, wanted.Digest()))
 	written, err := a.cfg.Folder.Stage(n, wanted, a.reg.Tree)
 	for kind, count := range written {
 		for range count {
-			a.wrote(out, kind)
+			a.wrote(kind)
 		}
 	}
 	return err
@@ -202,8 +210,7 @@ func wholeTree(p *plan.Plan) *tree.Tree {
 	return t
 }
 
-func (a *Apply) wrote(out *Outcome, kind tree.Kind) {
-	out.Written[kind]++
+func (a *Apply) wrote(kind tree.Kind) {
 	if a.cfg.Metrics.FileWritten != nil {
 		a.cfg.Metrics.FileWritten(kind)
 	}
@@ -256,7 +263,7 @@ func (a *Apply) send(ctx context.Context, commands []plan.Command) sent {
 			a.noteBusy(r.Command, busy != nil)
 		case err == nil:
 			s.drift = true
-			a.cfg.Log.Warn("a runtime command was not carried out; a reload puts it right", "command", r.Command.Verb(), "error", r.Err)
+			a.cfg.Log.Warn("a runtime command was not carried out; a reload puts it right", "command", plan.Describe(r.Command), "error", r.Err)
 		}
 	}
 	return s
@@ -268,7 +275,7 @@ func (a *Apply) ask(ctx context.Context, call func() error) error {
 	for {
 		err := call()
 		var wrong *socket.WrongWorker
-		if !errors.As(err, &wrong) || wrong.Have != int(a.replaced.Load()) || !pause(ctx) {
+		if !errors.As(err, &wrong) || wrong.Have != int(a.replaced.Load()) || !pause(ctx, moment) {
 			return err
 		}
 	}
@@ -291,9 +298,12 @@ func (a *Apply) noteBusy(c plan.Command, busy bool) {
 	}
 }
 
-// pause waits a moment; false: ctx has ended.
-func pause(ctx context.Context) bool {
-	timer := time.NewTimer(2 * time.Millisecond)
+// moment is the time between two looks at what is over soon.
+const moment = 2 * time.Millisecond
+
+// pause waits; false: ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

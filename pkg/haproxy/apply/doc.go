@@ -46,6 +46,11 @@
 // has. A connection that reaches the wrong worker is refused by the socket package, which
 // compares the pid behind each connection with Worker.
 //
+// The answer to a reload may be lost: then the rule above is asked itself, whether a worker
+// holds the number of the staged generation. Early tells the old worker ahead about servers
+// in a plan that has a reload of its own and waits for this one. A check, a reload or a
+// start that hangs counts as failed after Config.LoadTimeout.
+//
 // If HAProxy refuses the tree nothing was swapped; if the reload fails after a passed
 // check the link is swapped back. In both cases the old worker serves on, and the
 // registry in the Outcome describes it, with all that it was told meanwhile.

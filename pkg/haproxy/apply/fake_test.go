@@ -28,10 +28,14 @@ type haproxy struct {
 	answer  map[string]error // by verb: what the next such command is answered
 	loading func()           // called between reading the files and the switch to the new worker
 	reload  func() error     // fails a reload
+	lost    func() error     // fails the answer to a reload that took place
+	hangs   bool             // checks and starts do not end
+	slow    bool             // a reload lists the new worker, which does not answer yet
 	started []string         // reloads and starts
 	sent    []string         // commands
 	mu      sync.Mutex       // of what changes the worker
 	noSock  bool             // the runtime socket does not answer
+	probed  []int            // pids of workers
 }
 
 // process as it is kept in the file.
@@ -102,13 +106,21 @@ func load(dir string) (processes, error) {
 	return processes{Key: key, State: s}, nil
 }
 
-func (h *haproxy) Check(_ context.Context, confDir string) error {
+func (h *haproxy) Check(ctx context.Context, confDir string) error {
+	if h.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	_, err := load(filepath.Dir(confDir))
 	return err
 }
 
-func (h *haproxy) Start(context.Context) error {
+func (h *haproxy) Start(ctx context.Context) error {
 	h.started = append(h.started, "start")
+	if h.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	next, err := load(h.current)
 	if err != nil {
 		return err
@@ -144,12 +156,21 @@ func (h *haproxy) Reload(context.Context) (string, error) {
 		return "", errors.New("no such socket")
 	}
 	next.Master, next.Worker = old.Master, old.Worker+1
+	if h.slow {
+		return "", errors.New("connection reset")
+	}
 	h.write(next)
+	if h.lost != nil {
+		return "", h.lost()
+	}
 	return "", nil
 }
 
 func (h *haproxy) Processes(context.Context) ([]socket.Process, error) {
 	p := h.read()
+	if h.slow {
+		p.Worker++
+	}
 	return []socket.Process{{PID: p.Master, Type: "master"}, {PID: p.Worker, Type: "worker"}}, nil
 }
 
@@ -179,6 +200,14 @@ func (h runtimeOf) Generation(context.Context) (uint64, error) {
 	p, err := h.connect()
 	number, _ := generationIn([]byte("generation " + p.Key))
 	return number, err
+}
+
+func (h runtimeOf) Probe(context.Context) error {
+	p, err := h.connect()
+	if err == nil {
+		h.haproxy.probed = append(h.probed, p.Worker)
+	}
+	return err
 }
 
 func (h runtimeOf) SetGeneration(_ context.Context, n uint64) error {

@@ -8,21 +8,17 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
-
-// generationPath is the file that holds the number of the last batch.
-const generationPath = tree.GenerationPath
 
 // generationIn reads what tree.GenerationFile wrote: zeroes where it is not there.
 func generationIn(text []byte) (number uint64, of model.Digest) {
 	for line := range bytes.Lines(text) {
 		key, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
 		switch string(key) {
-		case "generation":
+		case tree.GenerationKey:
 			number, _ = strconv.ParseUint(string(value), 10, 64)
 		case "tree":
 			_ = of.UnmarshalText(value)
@@ -35,7 +31,7 @@ func generationIn(text []byte) (number uint64, of model.Digest) {
 func written(t *tree.Tree) model.Digest {
 	own := &tree.Tree{Files: t.Files}
 	for path, file := range t.Files {
-		if file.Kind == files.Foreign {
+		if file.Kind == tree.Foreign {
 			if len(own.Files) == len(t.Files) {
 				own.Files = maps.Clone(t.Files)
 			}
@@ -60,12 +56,11 @@ func (a *Apply) Open(ctx context.Context) (*shard.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	number, digest := generationIn(content[generationPath])
+	number, digest := generationIn(content[tree.GenerationPath])
 	a.file, a.number = number, number
 	reg.Header.Generation = a.cfg.Folder.Generation()
-	reg.Tree = withoutGeneration(standing)
+	reg.Tree, reg.Scanned = withoutGeneration(standing), true
 	reg.Batch = a.file
-	reg.Records = trusted(reg.Records, reg.Tree)
 	a.reg = reg
 	a.disk = nil
 	if a.cfg.Folder.Generation() != 0 {
@@ -85,8 +80,12 @@ func (a *Apply) Open(ctx context.Context) (*shard.Registry, error) {
 
 // adopt looks for a running HAProxy and compares its number with that of the files.
 func (a *Apply) adopt(ctx context.Context) {
-	a.running, a.settled, a.reg.Served = false, false, nil
+	a.running, a.settled = false, false
 	a.worker.Store(0)
+	a.unknown(notRunning)
+	if a.cfg.Folder.Generation() == 0 {
+		a.unknown(firstStart)
+	}
 	if a.cfg.Supervisor != nil {
 		if _, found := a.cfg.Supervisor.Adopt(ctx); !found {
 			return
@@ -96,20 +95,30 @@ func (a *Apply) adopt(ctx context.Context) {
 	pid, err := a.cfg.Worker.PID(ctx)
 	if err != nil {
 		if a.running {
+			a.unknown(noAnswer)
 			a.cfg.Log.Warn("HAProxy runs, but its runtime socket does not answer: it is reloaded", "error", err)
 		}
 		return
 	}
 	a.running = true
 	a.worker.Store(int64(pid))
+	a.probe(ctx)
 	key, err := a.cfg.Worker.Generation(ctx)
 	if err != nil || key == 0 || key != a.file || a.disk == nil {
 		a.number = max(key, a.file)
+		switch {
+		case err != nil:
+			a.unknown(noAnswer)
+		case key == a.file && key != 0:
+			a.unknown(edited)
+		default:
+			a.unknown(disagree)
+		}
 		a.cfg.Log.Info("the running HAProxy does not serve what the files say: it is reloaded", "worker", pid, "serves", key, "files", a.file)
 		return
 	}
 	a.settled = true
-	a.reg.Served = a.disk
+	a.reg = with(a.reg, func(r *shard.Registry) { r.Served, r.Unknown = a.disk, "" })
 	a.cfg.Log.Info("adopted the running HAProxy", "worker", pid, "generation", a.reg.Header.Generation, "batch", a.file)
 }
 
@@ -127,7 +136,7 @@ func (a *Apply) Rescan() (*shard.Registry, []string, error) {
 	if err != nil {
 		return a.reg, nil, err
 	}
-	if file := tree.GenerationFile(a.file, a.reg.Tree.Digest()); a.settled && found.Files[generationPath].Digest != file.Digest {
+	if file := tree.GenerationFile(a.file, a.reg.Tree.Digest()); a.settled && found.Files[tree.GenerationPath].Digest != file.Digest {
 		if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
 			return a.reg, nil, err
 		}
@@ -137,49 +146,22 @@ func (a *Apply) Rescan() (*shard.Registry, []string, error) {
 	if len(changed) == 0 {
 		return a.reg, nil, nil
 	}
-	a.stands(now, unshared(a.reg.Served))
+	a.stands(now, a.reg.Served)
 	a.disk = nil
 	return a.reg, changed, nil
 }
 
-// stands notes that the disk holds other files than the registry says. A file that the
-// renderer may take over unread is forgotten, so that it is written.
+// stands notes that the disk holds other files than the registry says.
 func (a *Apply) stands(now *tree.Tree, served *model.Model) {
-	reg := *a.reg
-	reg.Header.Generation = a.cfg.Folder.Generation()
-	reg.Tree = &tree.Tree{Files: maps.Clone(now.Files)}
-	reg.Records = trusted(reg.Records, reg.Tree)
-	reg.Served = served
-	for path, file := range now.Files {
-		if old, found := a.reg.Tree.Files[path]; file.Kind == tree.Global && (!found || old.Digest != file.Digest) {
-			delete(reg.Tree.Files, path)
-		}
-	}
-	a.reg = &reg
-}
-
-// trusted are the records without what they say of a file that is another one by now.
-// Such a record makes the shard be rendered and its file be written.
-func trusted(records []shard.Record, standing *tree.Tree) []shard.Record {
-	list := make([]shard.Record, len(records))
-	for i, r := range records {
-		if r.Path == "" {
-			continue
-		}
-		if r.Path != shard.Path(i) {
-			continue // not written by this version
-		}
-		if file, found := standing.Files[r.Path]; !found || file.Digest != r.File || file.Size != r.Size {
-			r.File, r.Size = model.Digest{}, 0
-		}
-		list[i] = r
-	}
-	return list
+	a.reg = with(a.reg, func(r *shard.Registry) {
+		r.Header.Generation = a.cfg.Folder.Generation()
+		r.Tree, r.Scanned, r.Served = now, true, served
+	})
 }
 
 func withoutGeneration(t *tree.Tree) *tree.Tree {
 	next := &tree.Tree{Files: maps.Clone(t.Files)}
-	delete(next.Files, generationPath)
+	delete(next.Files, tree.GenerationPath)
 	return next
 }
 
@@ -212,13 +194,23 @@ func (a *Apply) newWorker(ctx context.Context, old int) int {
 			if err == nil && p.Type == "worker" && !p.Old && p.PID != old {
 				a.replaced.Store(int64(old))
 				a.worker.Store(int64(p.PID))
+				a.probe(ctx)
 				return p.PID
 			}
 		}
-		if !pause(ctx) {
+		if !pause(ctx, moment) {
 			a.worker.Store(0)
 			return 0
 		}
+	}
+}
+
+// probe finds out what the worker's binary takes. Without an answer the least is assumed.
+func (a *Apply) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CommandTimeout)
+	defer cancel()
+	if err := a.ask(ctx, func() error { return a.cfg.Worker.Probe(ctx) }); err != nil {
+		a.cfg.Log.Warn("it is not known what the worker takes; long certificate chains are loaded by reloads", "error", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,32 +133,27 @@ func (r *real) check(t *testing.T, m *model.Model) {
 	defer cancel()
 	want := r.render.stateOf(m)
 	got := state{Global: want.Global, Backends: map[string]map[string]string{}, Maps: map[string]map[string]string{}}
-	names, err := r.runtime.Backends(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
+	for name := range strings.FieldsSeq(r.ask(t, "show backend")) {
 		if !strings.Contains(name, "_") {
 			continue // the frontends and HAProxy's own
 		}
 		got.Backends[name] = map[string]string{}
-		list, err := r.runtime.Servers(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range list {
-			got.Backends[name][s.Name] = map[bool]string{true: "ready", false: "maint"}[!s.Maint]
-		}
-	}
-	for table, entries := range want.Maps {
-		got.Maps[table] = map[string]string{}
-		for key := range entries {
-			if value, found, err := r.runtime.MapEntry(ctx, table, key); err != nil || found {
-				got.Maps[table][key] = value
+		for line := range strings.Lines(r.ask(t, "show servers state "+name)) {
+			// be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state ...
+			if words := strings.Fields(line); len(words) > 6 && words[1] == name {
+				got.Backends[name][words[3]] = map[bool]string{true: "ready", false: "maint"}[words[6] == "0"]
 			}
 		}
-		if n, err := r.runtime.MapCount(ctx, table); err != nil || n != len(entries) {
-			t.Errorf("%s has %d entries, want %d (%v)", table, n, len(entries), err)
+	}
+	for table := range want.Maps {
+		got.Maps[table] = map[string]string{}
+		for line := range strings.Lines(r.ask(t, "show map maps/"+table+".map")) {
+			if words := strings.Fields(line); len(words) == 3 { // reference, key, value
+				if _, twice := got.Maps[table][words[1]]; twice {
+					t.Errorf("%s holds %s twice", table, words[1])
+				}
+				got.Maps[table][words[1]] = words[2]
+			}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -171,6 +167,27 @@ func (r *real) check(t *testing.T, m *model.Model) {
 	} else if diff := cmp.Diff(want, loaded.State); diff != "" {
 		t.Errorf("the folder holds (-want +got):\n%s", diff)
 	}
+}
+
+// ask sends a command to the worker and returns its answer.
+func (r *real) ask(t *testing.T, command string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("unix", filepath.Join(r.dir, "haproxy.sock"), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return string(text)
 }
 
 // checkAdopted asserts that a new life has nothing to do.
@@ -234,7 +251,9 @@ func TestRealLife(t *testing.T) {
 		if err := syscall.Kill(r.supervisor.PID(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		<-r.supervisor.Exited()
+		if err := <-r.supervisor.Exited(); err == nil {
+			t.Error("HAProxy ended for no reason")
+		}
 		m = withMaxConn(m, 90)
 		if out := r.apply.Restart(t.Context()); out.Err != nil || out.Drift {
 			t.Errorf("outcome of the restart %+v", out)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -19,16 +21,17 @@ import (
 type flight struct {
 	plan     *plan.Plan // the one with the reload
 	n        int        // of the generation that is staged
+	previous int        // that of the generation before it, from the swap on; 0: there was none
 	number   uint64     // in its maps/sluice.map
 	worker   int        // pid of the old worker; 0: not known
 	settled  bool       // the old worker held the number of its files when this began
 	expected *shard.Registry
 
-	told      bool         // the old worker was told something
-	uncertain bool         // and may not have done what it was told
-	served    *model.Model // what the old worker serves by now; nil: not known
-	journal   []*plan.Plan // what Do was given meanwhile
-	staged    int          // so many of them are in the staged generation
+	told    bool         // the old worker was told something
+	unknown string       // why served does not say it; empty: it does
+	served  *model.Model // what the old worker serves by now; nil: not known
+	journal []*plan.Plan // what Do was given meanwhile
+	staged  int          // so many of them are in the staged generation
 }
 
 // Reload carries out a plan with a reload, or with the first start. It returns at once;
@@ -53,8 +56,8 @@ func (a *Apply) Reload(ctx context.Context, p *plan.Plan) <-chan Outcome {
 	f.expected = a.expect(f, p)
 	a.flight = f
 	a.cfg.Fault("reload begins")
-	out := Outcome{Written: map[tree.Kind]int{}, Reasons: slices.Clone(p.Reload.Reasons)}
-	a.tell(ctx, f, p, &out)
+	out := Outcome{Reasons: slices.Clone(p.Reload.Reasons)}
+	a.tell(ctx, f, p)
 	a.cfg.Fault("early commands sent")
 	go func() { done <- a.fly(ctx, f, out) }()
 	return done
@@ -69,64 +72,65 @@ func (a *Apply) expect(f *flight, p *plan.Plan) *shard.Registry {
 
 // tell gives the old worker the commands that make sense to it. Before the first one the
 // number in the file is raised, so that a start after a kill does not adopt the worker.
-func (a *Apply) tell(ctx context.Context, f *flight, p *plan.Plan, out *Outcome) {
-	commands := commandsOf(p)
-	if p == f.plan {
-		commands = slices.DeleteFunc(commands, func(c plan.Command) bool { return !onServer(c) })
-	}
-	commands = applicable(f.served, commands)
+func (a *Apply) tell(ctx context.Context, f *flight, p *plan.Plan) {
+	commands := applicable(f.served, commandsOf(p))
 	if len(commands) == 0 {
 		return
 	}
 	if a.settled {
-		if err := a.unsettle(a.reg.Tree, out); err != nil {
+		if err := a.unsettle(a.reg.Tree); err != nil {
 			a.cfg.Log.Warn("the worker is told nothing before the reload", "error", err)
 			return
 		}
 	}
 	s := a.send(ctx, commands)
 	f.told = true
-	f.uncertain = f.uncertain || s.drift || s.err != nil
 	for _, c := range s.done {
 		f.served = told(f.served, p.Next.Served, c)
 	}
+	if s.drift || s.err != nil || f.served == nil {
+		f.unknown = oddAnswer
+	}
 }
 
-func onServer(c plan.Command) bool {
-	switch c.(type) {
-	case plan.AddServer, plan.DelServer, plan.SetServer:
-		return true
+// Early tells the old worker what a plan changes at its servers which must wait with a
+// reload of its own for the one in flight. That spares requests the way to endpoints that
+// are gone, no more: the plan is not noted, and has to be made again after the reload. One
+// that is stale, or comes when no reload is in flight, changes nothing.
+func (a *Apply) Early(ctx context.Context, p *plan.Plan) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.Reload != nil && a.flight != nil && !a.stale(p) {
+		a.tell(ctx, a.flight, p)
+		a.cfg.Fault("journal told")
 	}
-	return false
 }
 
 // journal takes a plan that was made while a reload is in flight.
 func (a *Apply) journal(ctx context.Context, p *plan.Plan) Outcome {
 	f := a.flight
-	out := Outcome{Written: map[tree.Kind]int{}}
 	f.journal = append(f.journal, p)
 	f.expected = a.expect(f, p)
-	a.tell(ctx, f, p, &out)
+	a.tell(ctx, f, p)
 	a.cfg.Fault("journal told")
-	out.Registry = f.expected
-	return out
+	return Outcome{Registry: f.expected}
 }
 
 // fly is the reload after its early commands, in a goroutine of its own.
 func (a *Apply) fly(ctx context.Context, f *flight, out Outcome) Outcome {
-	if err := a.prepare(ctx, f, &out); err != nil {
+	if err := a.prepare(ctx, f); err != nil {
 		if !errors.As(err, &out.Refusal) {
 			out.Err = err
 		}
 		return a.abandon(ctx, f, out)
 	}
-	previous, err := a.swap(f, &out)
-	if err != nil {
+	if err := a.swap(f); err != nil {
 		out.Err = err
 		return a.abandon(ctx, f, out)
 	}
 	if err := a.load(ctx, f); err != nil {
-		return a.swapBack(ctx, f, previous, out, err)
+		out.Err = fmt.Errorf("load generation %d: %w", f.n, err)
+		return a.swapBack(ctx, f, out)
 	}
 	a.cfg.Fault("reloaded")
 	return a.land(ctx, f, out)
@@ -134,21 +138,23 @@ func (a *Apply) fly(ctx context.Context, f *flight, out Outcome) Outcome {
 
 // prepare stages the generation, with what came into the journal meanwhile, and lets
 // HAProxy check it.
-func (a *Apply) prepare(ctx context.Context, f *flight, out *Outcome) error {
-	if err := a.stage(f.n, wholeTree(f.plan), f.number, out); err != nil {
+func (a *Apply) prepare(ctx context.Context, f *flight) error {
+	if err := a.stage(f.n, wholeTree(f.plan), f.number); err != nil {
 		return err
 	}
 	a.cfg.Fault("reload staged")
-	if err := a.catchUp(f, out); err != nil {
+	if err := a.catchUp(f); err != nil {
 		return err
 	}
 	a.cfg.Fault("journal staged")
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.LoadTimeout)
+	defer cancel()
 	return a.cfg.Check(ctx, filepath.Join(a.cfg.Folder.Dir(f.n), "conf.d"))
 }
 
 // catchUp writes what the journal holds into the staged generation. Nobody reads it yet,
 // so of each file only the last version counts.
-func (a *Apply) catchUp(f *flight, out *Outcome) error {
+func (a *Apply) catchUp(f *flight) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := map[string]*tree.File{} // nil: removed
@@ -161,13 +167,12 @@ func (a *Apply) catchUp(f *flight, out *Outcome) error {
 		}
 	}
 	f.staged = len(f.journal)
-	delete(last, generationPath)
 	if f.staged > 0 {
 		file := tree.GenerationFile(f.number, f.journal[f.staged-1].Next.Tree.Digest())
-		last[generationPath] = &file
+		last[tree.GenerationPath] = &file
 	}
 	b := a.cfg.Folder.BatchIn(f.n)
-	for _, path := range sortedKeys(last) {
+	for _, path := range slices.Sorted(maps.Keys(last)) {
 		file := last[path]
 		if file == nil {
 			if err := b.Remove(path); err != nil {
@@ -178,33 +183,33 @@ func (a *Apply) catchUp(f *flight, out *Outcome) error {
 		if err := b.Write(*file); err != nil {
 			return err
 		}
-		a.wrote(out, file.Kind)
+		a.wrote(file.Kind)
 	}
 	return b.Sync()
 }
 
-// swap makes the staged generation the current one and returns the one before. That one
-// gets a number of its own first: what the old worker is told from now on is not in it,
-// should it become the current one again.
-func (a *Apply) swap(f *flight, out *Outcome) (previous int, err error) {
+// swap makes the staged generation the current one. The one before gets a number of its
+// own first: what the old worker is told from now on is not in it, should it become the
+// current one again.
+func (a *Apply) swap(f *flight) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cfg.Fault("checked")
-	previous = a.cfg.Folder.Generation()
+	f.previous = a.cfg.Folder.Generation()
 	if a.settled {
-		if err := a.unsettle(a.reg.Tree, out); err != nil {
-			return previous, err
+		if err := a.unsettle(a.reg.Tree); err != nil {
+			return err
 		}
 	}
 	if err := a.cfg.Folder.Swap(f.n); err != nil {
-		if a.cfg.Folder.Generation() == f.n && previous != 0 {
+		if a.cfg.Folder.Generation() == f.n && f.previous != 0 {
 			// The rename was done, the sync of the folder failed.
-			err = errors.Join(err, a.cfg.Folder.Swap(previous))
+			err = errors.Join(err, a.cfg.Folder.Swap(f.previous))
 		}
-		return previous, err
+		return err
 	}
 	a.cfg.Fault("swapped")
-	return previous, nil
+	return nil
 }
 
 // load makes HAProxy read the current generation: by a reload, or by a start where no
@@ -215,21 +220,59 @@ func (a *Apply) load(ctx context.Context, f *flight) error {
 	a.mu.Unlock()
 	supervised := a.cfg.Supervisor != nil
 	if supervised && !running {
-		return a.cfg.Supervisor.Start(ctx)
+		return a.start(ctx)
 	}
-	_, err := a.cfg.Master.Reload(ctx)
+	err := a.reload(ctx)
 	var refused *socket.Refused
 	switch {
-	case err == nil || errors.As(err, &refused):
-		return err
-	case ctx.Err() != nil:
+	case err == nil || errors.As(err, &refused) || ctx.Err() != nil:
 		return err
 	case supervised && a.cfg.Supervisor.PID() == 0:
-		return a.cfg.Supervisor.Start(ctx) // it died meanwhile
-	case a.newWorker(ctx, f.worker) != 0:
+		return a.start(ctx) // it died meanwhile
+	case a.holds(ctx, f.number):
 		return nil // it did reload, only the answer was lost
 	}
 	return err
+}
+
+func (a *Apply) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.LoadTimeout)
+	defer cancel()
+	return a.cfg.Supervisor.Start(ctx)
+}
+
+func (a *Apply) reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.LoadTimeout)
+	defer cancel()
+	_, err := a.cfg.Master.Reload(ctx)
+	return err
+}
+
+// holds asks for a while whether the worker that answers, whichever that is, has loaded a
+// number. That there is another worker is not enough: one that still loads is listed, too,
+// and may fail.
+func (a *Apply) holds(ctx context.Context, number uint64) bool {
+	const between = 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CommandTimeout)
+	defer cancel()
+	for a.numberOfAny(ctx) != number {
+		if !pause(ctx, between) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *Apply) numberOfAny(ctx context.Context) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	expected := a.worker.Swap(0)
+	defer a.worker.Store(expected)
+	number, err := a.cfg.Worker.Generation(ctx)
+	if err != nil {
+		return 0 // no batch has it
+	}
+	return number
 }
 
 // land ends a flight that succeeded: what the new worker has not read is told to it.
@@ -252,9 +295,6 @@ func (a *Apply) land(ctx context.Context, f *flight, out Outcome) Outcome {
 	a.landed(f, next)
 	if rest := f.journal[f.staged:]; len(rest) > 0 {
 		more := a.batch(ctx, merged(rest))
-		for kind, count := range more.Written {
-			out.Written[kind] += count
-		}
 		out.Err, out.Drift = more.Err, more.Drift
 		a.cfg.Fault("journal replayed")
 	} else {
@@ -295,16 +335,15 @@ func merged(plans []*plan.Plan) *plan.Plan {
 }
 
 // swapBack ends a flight whose reload failed after the check had passed.
-func (a *Apply) swapBack(ctx context.Context, f *flight, previous int, out Outcome, cause error) Outcome {
+func (a *Apply) swapBack(ctx context.Context, f *flight, out Outcome) Outcome {
 	a.mu.Lock()
-	if previous != 0 {
-		if err := a.cfg.Folder.Swap(previous); err != nil {
-			cause = errors.Join(cause, err)
+	if f.previous != 0 {
+		if err := a.cfg.Folder.Swap(f.previous); err != nil {
+			out.Err = errors.Join(out.Err, err)
 		}
 		a.cfg.Fault("swapped back")
 	}
 	a.mu.Unlock()
-	out.Err = fmt.Errorf("load generation %d: %w", f.n, cause)
 	return a.abandon(ctx, f, out)
 }
 
@@ -323,19 +362,21 @@ func (a *Apply) abandon(ctx context.Context, f *flight, out Outcome) Outcome {
 		a.firstFailed(f)
 	}
 	switch {
-	case f.uncertain:
-		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
-		out.Drift = true
+	case f.unknown != "":
+		a.unknown(f.unknown)
 	case f.told:
-		a.reg = with(a.reg, func(r *shard.Registry) { r.Served = unshared(f.served) })
+		a.reg = with(a.reg, func(r *shard.Registry) { r.Served, r.Scanned = f.served, true })
 	case f.settled && !a.settled && ctx.Err() == nil:
-		a.settle(ctx) // it still serves what the files say
+		if !a.settle(ctx) { // else it still serves what the files say
+			a.unknown(oddAnswer)
+		}
 	}
 	if !first && !a.running && a.cfg.Supervisor != nil && a.cfg.Folder.Generation() != 0 {
 		if err := a.startCurrent(ctx); err != nil {
 			out.Err = errors.Join(out.Err, err)
 		}
 	}
+	out.Drift = a.reg.Served == nil
 	a.cfg.Fault("reload abandoned")
 	out.Registry = a.reg
 	return out
@@ -350,11 +391,8 @@ func (a *Apply) firstFailed(f *flight) {
 	}
 	a.landed(f, next)
 	a.settled = false
-	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+	a.unknown(notStarted)
 }
-
-// wasGone is the reason of a start that no plan asked for.
-const wasGone = "HAProxy was gone"
 
 // Restart starts HAProxy again on the current generation, at once, after its master has
 // died. While a reload is in flight that one starts it.
@@ -363,10 +401,10 @@ func (a *Apply) Restart(ctx context.Context) Outcome {
 	defer a.mu.Unlock()
 	a.running, a.busy = false, nil
 	if a.flight != nil {
-		a.flight.served, a.flight.told = nil, true
+		a.flight.served, a.flight.unknown = nil, wasGone
 		return Outcome{Registry: a.flight.expected}
 	}
-	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = nil })
+	a.unknown(wasGone)
 	if a.cfg.Supervisor == nil || a.cfg.Folder.Generation() == 0 {
 		return Outcome{Registry: a.reg, Drift: true}
 	}
@@ -379,25 +417,18 @@ func (a *Apply) Restart(ctx context.Context) Outcome {
 // startCurrent starts HAProxy on the current generation: then it serves what the files
 // say, and has loaded their number.
 func (a *Apply) startCurrent(ctx context.Context) error {
-	if err := a.cfg.Supervisor.Start(ctx); err != nil {
+	if err := a.start(ctx); err != nil {
 		return fmt.Errorf("start HAProxy on generation %d: %w", a.cfg.Folder.Generation(), err)
 	}
 	pid := a.newWorker(ctx, 0)
 	a.running, a.settled = true, a.disk != nil
-	a.reg = with(a.reg, func(r *shard.Registry) { r.Served = unshared(a.disk) })
+	if a.unknown(edited); a.disk != nil {
+		a.reg = with(a.reg, func(r *shard.Registry) { r.Served, r.Unknown = a.disk, "" })
+	}
 	a.cfg.Log.Warn("HAProxy was started on the generation that stands", "generation", a.cfg.Folder.Generation(), "worker", pid)
 	if a.cfg.Metrics.Reloaded != nil {
 		a.cfg.Metrics.Reloaded([]string{wasGone})
 	}
 	a.save()
 	return nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

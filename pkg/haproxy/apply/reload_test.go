@@ -3,9 +3,11 @@ package apply
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -286,5 +288,140 @@ func TestApplicable(t *testing.T) {
 	want := "change 1 entries of maps/values.map; del server a_x_80/127.0.0.1:1001"
 	if strings.Join(words, "; ") != want {
 		t.Errorf("%q, want %q", words, want)
+	}
+}
+
+func TestLostAnswerOfAReload(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("connection reset")
+	for sentence, c := range map[string]struct {
+		unknownWorker bool // it could not be learnt which worker the old one is
+		loaded        bool
+	}{
+		"the new worker serves":                                   {loaded: true},
+		"the new worker serves, nobody knows the old one":         {loaded: true, unknownWorker: true},
+		"the new worker is listed and never serves":               {},
+		"the old worker is listed as before, nobody knows it yet": {unknownWorker: true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			m := base()
+			b.mustConverge(t, m)
+			next := withMaxConn(m, 300)
+			b.apply.cfg.CommandTimeout = 300 * time.Millisecond
+			switch {
+			case c.loaded:
+				b.haproxy.lost = func() error { return reset }
+			case c.unknownWorker:
+				b.haproxy.reload = func() error { return reset }
+			default:
+				b.haproxy.slow = true
+			}
+			if c.unknownWorker {
+				b.apply.worker.Store(0)
+			}
+			out := b.step(next)
+			if c.loaded != (out.Err == nil) || c.loaded != out.Reloaded || out.Registry.Served == nil {
+				t.Fatalf("outcome %+v", out)
+			}
+			b.haproxy.lost, b.haproxy.reload, b.haproxy.slow = nil, nil, false
+			if c.loaded {
+				m = next
+			}
+			b.check(t, m)
+			b.mustConverge(t, next)
+			b.checkAdopted(t, next)
+		})
+	}
+}
+
+func TestHAProxyThatHangsHoldsNothingUpForEver(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.apply.cfg.LoadTimeout = 50 * time.Millisecond
+	b.haproxy.hangs = true
+	if out := b.step(m); !errors.Is(out.Err, context.DeadlineExceeded) || out.Refusal != nil {
+		t.Fatalf("outcome of a check that hangs: %+v", out)
+	}
+	b.haproxy.hangs = false
+	b.mustConverge(t, m)
+	b.haproxy.kill()
+	b.haproxy.hangs = true
+	b.apply.cfg.LoadTimeout = 50 * time.Millisecond
+	if out := b.apply.Restart(context.Background()); !errors.Is(out.Err, context.DeadlineExceeded) || !out.Drift {
+		t.Fatalf("outcome of a start that hangs: %+v", out)
+	}
+	b.haproxy.hangs = false
+	b.mustConverge(t, m)
+	b.checkAdopted(t, m)
+}
+
+func TestEarlyCommandsOfAReloadThatWaits(t *testing.T) {
+	t.Parallel()
+	for sentence, fails := range map[string]bool{"the one in flight succeeds": false, "the one in flight fails": true} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			m := base()
+			b.mustConverge(t, m)
+			first := withMaxConn(m, 300)
+			next := withMaxConn(servers(m, "a_x_80", 1001, 1090), 400)
+			b.haproxy.loading = func() {
+				b.apply.Early(context.Background(), b.render.plan(b.apply.Expected(), next))
+				if !b.haproxy.has("add server a_x_80/127.0.0.1:1090") || !b.haproxy.has("del server a_x_80/127.0.0.1:1002") {
+					t.Errorf("the old worker was told %v", b.haproxy.sent)
+				}
+				if fails {
+					b.haproxy.reload = func() error { return &socket.Refused{} }
+				}
+			}
+			if out := b.step(first); (out.Err != nil) != fails || out.Registry.Served == nil {
+				t.Fatalf("outcome %+v", out)
+			}
+			b.haproxy.loading, b.haproxy.reload = nil, nil
+			if !fails {
+				b.check(t, first)
+			}
+			b.apply.Early(context.Background(), b.render.plan(b.apply.Expected(), next)) // none is in flight
+			b.mustConverge(t, next)
+			b.checkAdopted(t, next)
+		})
+	}
+}
+
+func TestReasonsOfAReloadOfAnUnknownWorker(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	expect := func(want string) {
+		t.Helper()
+		p := b.render.plan(b.apply.Expected(), m)
+		if p.Reload == nil || p.Reload.Reasons[0] != want || plan.ReasonKind(want) != "worker unknown" {
+			t.Errorf("reload %v, want %s", p.Reload, want)
+		}
+		b.mustConverge(t, m)
+	}
+	expect("worker unknown: first start")
+	b.haproxy.kill()
+	b.again(t)
+	expect("worker unknown: no HAProxy ran")
+	m = servers(m, "a_x_80", 1001)
+	b.haproxy.answer["del server"] = &socket.UnexpectedAnswer{}
+	b.step(m)
+	expect("worker unknown: unexpected answer to a command")
+	if err := os.Truncate(filepath.Join(b.haproxy.current, "maps/hosts.map"), 0); err != nil {
+		t.Fatal(err)
+	}
+	b.again(t)
+	expect("worker unknown: files were edited")
+	p := b.haproxy.read()
+	p.Key = "1"
+	b.haproxy.write(p)
+	b.again(t)
+	expect("worker unknown: files and worker disagree")
+	if want := b.haproxy.read().Worker; len(b.haproxy.probed) == 0 || b.haproxy.probed[len(b.haproxy.probed)-1] != want {
+		t.Errorf("workers %v were probed, want %d last", b.haproxy.probed, want)
 	}
 }

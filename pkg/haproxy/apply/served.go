@@ -2,7 +2,6 @@ package apply
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -52,7 +51,7 @@ func told(m, wanted *model.Model, c plan.Command) *model.Model {
 	case plan.AddCrtLine:
 		next.CrtList = append(slices.Clone(m.CrtList), c.Line)
 	case plan.DelCrtLine:
-		next.CrtList = slices.DeleteFunc(slices.Clone(m.CrtList), func(l model.CrtLine) bool { return sameLine(l, c.Line) })
+		next.CrtList = slices.DeleteFunc(slices.Clone(m.CrtList), func(l model.CrtLine) bool { return l.Equal(c.Line) })
 	default:
 		return nil
 	}
@@ -68,7 +67,7 @@ func withServers(m *model.Model, name string, change func([]model.Server) []mode
 	}
 	b := *old
 	b.Servers = change(slices.Clone(old.Servers))
-	slices.SortFunc(b.Servers, func(x, y model.Server) int { return strings.Compare(x.Name(), y.Name()) })
+	slices.SortFunc(b.Servers, model.CompareServers)
 	return m.Backends.With([]*model.Backend{b.Seal()}, nil)
 }
 
@@ -112,42 +111,6 @@ func tellCertificate(next, wanted *model.Model, c plan.AddCertificate) {
 	if !slices.ContainsFunc(*into, func(x *model.Certificate) bool { return x.Name == c.Certificate.Name }) {
 		*into = append(slices.Clone(*into), c.Certificate)
 	}
-}
-
-func sameLine(a, b model.CrtLine) bool {
-	return a.Certificate == b.Certificate && slices.Equal(a.Hosts, b.Hosts)
-}
-
-// unshared is an equal model none of whose parts is the same pointer. Whoever takes the
-// same pointer for "its file is up to date" then looks at the files instead.
-func unshared(m *model.Model) *model.Model {
-	if m == nil {
-		return nil
-	}
-	next := *m
-	next.Frontends = copies(m.Frontends)
-	next.Profiles = copies(m.Profiles)
-	next.Tables = copies(m.Tables)
-	next.Lists = copies(m.Lists)
-	next.Userlists = copies(m.Userlists)
-	next.Certificates = slices.Clone(m.Certificates)
-	next.CAFiles = slices.Clone(m.CAFiles)
-	next.CrtList = slices.Clone(m.CrtList)
-	var all []*model.Backend
-	for b := range m.Backends.All {
-		all = append(all, b)
-	}
-	next.Backends = (*model.Backends)(nil).With(all, nil)
-	return &next
-}
-
-func copies[T any](list []*T) []*T {
-	next := make([]*T, len(list))
-	for i, p := range list {
-		value := *p
-		next[i] = &value
-	}
-	return next
 }
 
 func hasServer(m *model.Model, backend, server string) bool {

@@ -3,7 +3,6 @@ package apply
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -56,7 +55,7 @@ func servers(m *model.Model, backend string, ports ...int) *model.Model {
 		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
 		b.Servers = append(b.Servers, model.Server{Addr: addr, Weight: 1})
 	}
-	slices.SortFunc(b.Servers, func(x, y model.Server) int { return strings.Compare(x.Name(), y.Name()) })
+	slices.SortFunc(b.Servers, model.CompareServers)
 	next.Backends = m.Backends.With([]*model.Backend{b.Seal()}, nil)
 	return &next
 }
@@ -96,7 +95,7 @@ func (r renderer) plan(reg *shard.Registry, m *model.Model) *plan.Plan {
 func (r renderer) render(reg *shard.Registry, layout shard.Layout, m *model.Model) *tree.Tree {
 	t := &tree.Tree{}
 	keep := func(path string, same bool) bool {
-		if !same || reg.Tree == nil {
+		if !same || reg.Tree == nil || reg.Scanned {
 			return false
 		}
 		file, found := reg.Tree.Files[path]
@@ -206,15 +205,4 @@ func (r renderer) stateOf(m *model.Model) state {
 		}
 	}
 	return s
-}
-
-func (s state) clone() state {
-	next := state{Global: s.Global, Backends: map[string]map[string]string{}, Maps: map[string]map[string]string{}}
-	for name, b := range s.Backends {
-		next.Backends[name] = maps.Clone(b)
-	}
-	for name, m := range s.Maps {
-		next.Maps[name] = maps.Clone(m)
-	}
-	return next
 }

@@ -3,7 +3,7 @@
 //
 //	CONFIG/.sluice            marker and lock: the folder is sluice's
 //	CONFIG/current -> gen-7   what HAProxy is started on; swapped by one rename
-//	CONFIG/gen-7/conf.d/ maps/ crt-lists/ lists/ lua/ certs/ ...
+//	CONFIG/gen-7/conf.d/ maps/ crt-lists/ lists/ certs/
 //	CONFIG/gen-6/             the last good generation, as long as it holds no key that
 //	                          gen-7 lacks
 //	STATE/registry/           registry.json and shard-NNN.json

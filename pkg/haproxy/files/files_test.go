@@ -56,7 +56,7 @@ func names(t *testing.T, dir string) []string {
 func treeOf(texts map[string]string) *tree.Tree {
 	t := &tree.Tree{}
 	for path, text := range texts {
-		if kind := KindOf(path); kind == tree.Cert {
+		if kind := tree.KindOf(path); kind == tree.Cert {
 			t.Add(tree.NewSecretFile(path, kind, model.NewSecret([]byte(text))))
 		} else {
 			t.Add(tree.NewFile(path, kind, []byte(text)))
@@ -85,6 +85,24 @@ func stageAndSwap(t *testing.T, f *Folder, n int, wanted, standing *tree.Tree) m
 		t.Fatal(err)
 	}
 	return written
+}
+
+// Write replaces one file of the current generation.
+func (f *Folder) Write(file tree.File) error {
+	b := f.Batch()
+	if err := b.Write(file); err != nil {
+		return err
+	}
+	return b.Sync()
+}
+
+// Remove removes one file of the current generation.
+func (f *Folder) Remove(path string) error {
+	b := f.Batch()
+	if err := b.Remove(path); err != nil {
+		return err
+	}
+	return b.Sync()
 }
 
 func TestOpen(t *testing.T) {
@@ -166,14 +184,14 @@ func TestStageLinksWhatStands(t *testing.T) {
 	config := t.TempDir()
 	f := open(t, config, t.TempDir())
 	first := treeOf(map[string]string{
-		"conf.d/00-global.cfg": "global\n", "maps/hosts.map": "a t\n", "certs/1.pem": "key", "pages/empty.http": "",
+		"conf.d/00-global.cfg": "global\n", "maps/hosts.map": "a t\n", "certs/1.pem": "key", "lists/empty.lst": "",
 	})
-	if diff := cmp.Diff(map[tree.Kind]int{tree.Global: 1, tree.Map: 1, tree.Cert: 1, tree.Page: 1}, stageAndSwap(t, f, 1, first, nil)); diff != "" {
+	if diff := cmp.Diff(map[tree.Kind]int{tree.Global: 1, tree.Map: 1, tree.Cert: 1, tree.List: 1}, stageAndSwap(t, f, 1, first, nil)); diff != "" {
 		t.Error(diff)
 	}
 	second := withoutContent(first)
 	second.Add(tree.NewFile("maps/hosts.map", tree.Map, []byte("b t\n")))
-	delete(second.Files, "pages/empty.http")
+	delete(second.Files, "lists/empty.lst")
 	if diff := cmp.Diff(map[tree.Kind]int{tree.Map: 1}, stageAndSwap(t, f, 2, second, withoutContent(first))); diff != "" {
 		t.Error(diff)
 	}
@@ -303,7 +321,7 @@ func TestScanReportsAllThatLiesThere(t *testing.T) {
 	}
 	want := map[string]tree.Kind{
 		"conf.d/00-global.cfg": tree.Global, "conf.d/50-backends-000.cfg": tree.Shard, "certs/1.pem": tree.Cert, "maps/sluice.map": tree.Generation,
-		"conf.d/zz.cfg": Foreign, "extra/deep/file": Foreign, "conf.d/dangling.cfg": Foreign,
+		"conf.d/zz.cfg": tree.Foreign, "extra/deep/file": tree.Foreign, "conf.d/dangling.cfg": tree.Foreign,
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
@@ -400,7 +418,7 @@ func TestBatchSyncsEachFolderOnce(t *testing.T) {
 	})
 	b := f.Batch()
 	for _, path := range []string{"maps/a.map", "maps/b.map", "conf.d/x.cfg", "maps/a.map"} {
-		if err := b.Write(tree.NewFile(path, KindOf(path), []byte(path))); err != nil {
+		if err := b.Write(tree.NewFile(path, tree.KindOf(path), []byte(path))); err != nil {
 			t.Fatal(err)
 		}
 	}

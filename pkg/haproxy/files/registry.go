@@ -33,7 +33,7 @@ func (f *Folder) LoadRegistry() (*shard.Registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if record, err := shard.DecodeRecord(text); err == nil && record.Shard == i && record.Path != "" {
+		if record, err := shard.DecodeRecord(text); err == nil && record.Shard == i && record.Path == shard.Path(i) {
 			r.Records[i] = record
 			known[shard.RecordName(i)] = true
 		}

@@ -6,62 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
-// Foreign is the kind of a file that sluice does not write: plan removes it.
-const Foreign tree.Kind = "foreign"
-
-// knownFolders are the folders that each generation has, empty ones too.
-func knownFolders() []string {
-	return []string{"conf.d", "maps", "crt-lists", "lists", "lua", "certs", "pages"}
-}
-
+// known tells whether a folder belongs to each generation.
 func known(root, dir string) bool {
-	for _, name := range knownFolders() {
-		if filepath.Join(root, name) == dir {
-			return true
-		}
-	}
-	return false
-}
-
-// KindOf is the kind of a file by its path below the generation.
-func KindOf(path string) tree.Kind {
-	switch path {
-	case "conf.d/00-global.cfg":
-		return tree.Global
-	case "conf.d/10-profiles.cfg":
-		return tree.Profiles
-	case "conf.d/15-userlists.cfg":
-		return tree.Userlists
-	case "conf.d/20-frontends.cfg":
-		return tree.Frontends
-	case "maps/sluice.map":
-		return tree.Generation
-	}
-	for _, k := range []struct {
-		prefix, suffix string
-		kind           tree.Kind
-	}{
-		{"conf.d/50-backends-", ".cfg", tree.Shard},
-		{"maps/", ".map", tree.Map},
-		{"crt-lists/", ".list", tree.CrtList},
-		{"lists/", ".lst", tree.List},
-		{"certs/", ".pem", tree.Cert},
-		{"lua/", ".lua", tree.Lua},
-		{"pages/", ".http", tree.Page},
-	} {
-		name, found := strings.CutPrefix(path, k.prefix)
-		if found && strings.HasSuffix(name, k.suffix) && !strings.Contains(name, "/") && !strings.HasPrefix(name, ".") {
-			return k.kind
-		}
-	}
-	return Foreign
+	return slices.ContainsFunc(tree.Folders(), func(name string) bool { return filepath.Join(root, name) == dir })
 }
 
 // stamp tells cheaply whether a file may have changed.
@@ -81,7 +35,7 @@ type stamp struct {
 func (f *Folder) Scan() (*tree.Tree, map[string][]byte, error) {
 	content := map[string][]byte{}
 	t, err := f.walk(nil, func(file tree.File, text []byte) {
-		if file.Kind == tree.Cert || file.Kind == tree.Userlists || file.Kind == Foreign {
+		if file.Kind.Secret() || file.Kind == tree.Foreign {
 			text = nil
 		}
 		content[file.Path] = text
@@ -117,7 +71,7 @@ func (f *Folder) walk(before map[string]stamp, read func(file tree.File, text []
 			return err
 		}
 		file := tree.File{Path: filepath.ToSlash(name)}
-		file.Kind = KindOf(file.Path)
+		file.Kind = tree.KindOf(file.Path)
 		info, err := entry.Info()
 		if err != nil {
 			return ignoreGone(err)
@@ -167,7 +121,7 @@ func look(path string, info fs.FileInfo, before stamp) (stamp, []byte, error) {
 
 // wellGuarded tells whether nobody else can read a file that holds keys or passwords.
 func wellGuarded(kind tree.Kind, mode fs.FileMode) bool {
-	return kind != tree.Cert && kind != tree.Userlists || mode.Perm() == 0o600
+	return !kind.Secret() || mode.Perm() == 0o600
 }
 
 func ignoreGone(err error) error {

@@ -61,7 +61,7 @@ type stage struct {
 // folders makes the folders of a generation, and conf.d, which HAProxy is started on.
 func (s *stage) folders(wanted *tree.Tree) error {
 	dirs := map[string]bool{s.batch.root: true}
-	for _, name := range knownFolders() {
+	for _, name := range tree.Folders() {
 		dirs[filepath.Join(s.batch.root, name)] = true
 	}
 	for path := range wanted.Files {

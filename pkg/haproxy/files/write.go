@@ -55,6 +55,15 @@ func replace(path string, content []byte, o options) error {
 	return nil
 }
 
+// Replace writes a file that is no part of a generation: whole or not at all, whatever
+// happens, and with the given mode whatever mode a file of that name has.
+func Replace(path string, content []byte, mode fs.FileMode) error {
+	if err := replace(path, content, options{mode: mode, sync: true}); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
 // create writes a new file. A leftover of that name is removed, never written into: it
 // might be a hard link of a file in use, or readable by others.
 func create(path string, content []byte, o options) (err error) {
@@ -82,7 +91,7 @@ func create(path string, content []byte, o options) (err error) {
 
 // modeOf is the mode of a file of a generation.
 func modeOf(file tree.File) fs.FileMode {
-	if file.Secret != nil || file.Kind == tree.Cert || file.Kind == tree.Userlists || strings.HasPrefix(file.Path, keysName+"/") {
+	if file.Secret != nil || file.Kind.Secret() || strings.HasPrefix(file.Path, keysName+"/") {
 		return 0o600
 	}
 	return 0o644
@@ -197,22 +206,4 @@ func (b *Batch) path(name string) (string, error) {
 		return "", fmt.Errorf("%q is not a path below a generation", name)
 	}
 	return filepath.Join(b.root, filepath.FromSlash(name)), nil
-}
-
-// Write replaces one file of the current generation and syncs it.
-func (f *Folder) Write(file tree.File) error {
-	b := f.Batch()
-	if err := b.Write(file); err != nil {
-		return err
-	}
-	return b.Sync()
-}
-
-// Remove removes one file of the current generation.
-func (f *Folder) Remove(path string) error {
-	b := f.Batch()
-	if err := b.Remove(path); err != nil {
-		return err
-	}
-	return b.Sync()
 }

@@ -71,14 +71,6 @@ func CompareServers(a, b Server) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port))
 }
 
-// Address is what stands behind the name on the "server" line and in "add server".
-func (s Server) Address() string {
-	if s.Host != "" {
-		return s.Host + ":" + strconv.Itoa(int(s.Port))
-	}
-	return s.Addr.String()
-}
-
 // ServerOptions are the parameters that all servers of a backend share. They stand on
 // each server line, since "add server" ignores "default-server". The zero value is a
 // plain HTTP/1 server without checks. The type is comparable.
@@ -87,7 +79,7 @@ type ServerOptions struct {
 	Verify     bool   // "verify required", else "verify none"; only with SSL
 	CAFile     string // path below certs/; needed by Verify
 	CertFile   string // client certificate, path below certs/
-	SNI        string // sample expression for "sni"; empty: none sent
+	SNI        string // sample expression for "sni"; with the empty one HAProxy 3.3 and later send the request's Host
 	VerifyHost string // "verifyhost"
 	ALPN       string // "alpn", for example h2 or h2,http/1.1
 	Proto      string // "proto": empty or h2

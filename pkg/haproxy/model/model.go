@@ -15,9 +15,9 @@ type Model struct {
 	Tables       []*Table // one for each Table constant, in the order of their names
 	Lists        []*List  // sorted by name
 	Userlists    []*Userlist
-	Certificates []*Certificate // sorted by name; [0] is the default certificate; client certificates too
+	Certificates []*Certificate // [0] is the controller's own, the others are sorted by name; client certificates too
 	CAFiles      []*Certificate // certificates without a key that servers are verified with, sorted by name
-	CrtList      []CrtLine      // of the https frontend; [0] is the default certificate's line
+	CrtList      []CrtLine      // of the https frontend; [0] is the line of the controller's own certificate, and never changes
 	Resolvers    *Resolvers     // nil: no server has a DNS name
 	Shards       int            // wanted number of shards; 0: automatic
 }
@@ -27,16 +27,10 @@ type Process struct {
 	MaxConn       int           // 0: as many as the file descriptors allow
 	NbThread      int           // 0: one per CPU
 	HardStopAfter time.Duration // bounds an old worker
-	LogTargets    []LogTarget
-	DNSServers    []string // "name=address:port"
-}
-
-// LogTarget is a "log" line.
-type LogTarget struct {
-	Address string // "stdout", "stderr" or address:port
-	Format  string // raw, rfc3164 or rfc5424
-	Length  int
-	Tag     string
+	LogTargets    []string      // "stdout", "stderr" or address:port; none: no log
+	LogFormat     string        // raw, rfc3164 or rfc5424
+	LogLength     int           // bytes of a line
+	LogTag        string
 }
 
 // Defaults are the base sections that all frontends and all profiles inherit from.
@@ -63,12 +57,12 @@ type Frontend struct {
 	ForwardFor     string // add, update, ignore or ifmissing
 	LogFormat      string // log-format text; empty: the built-in one
 	StrictHost     bool   // no fallback from a known host to the rules without a host
-	RedirectCode   int    // of redirects that the frontend itself answers
 	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.
 	NoTLSRedirect []string
 }
 
-// Certificate is a PEM file below certs/, named after a digest of its content.
+// Certificate is a PEM file below certs/, named after a digest of its content; only the
+// controller's own has a fixed name.
 type Certificate struct {
 	Name   string // file name below certs/
 	PEM    Secret // certificate chain and private key, re-encoded
@@ -79,6 +73,11 @@ type Certificate struct {
 type CrtLine struct {
 	Certificate string   // name of a Certificate
 	Hosts       []string // SNI filters, sorted; none on the first line only
+}
+
+// Equal tells whether two lines say the same.
+func (l CrtLine) Equal(other CrtLine) bool {
+	return l.Certificate == other.Certificate && slices.Equal(l.Hosts, other.Hosts)
 }
 
 // Resolvers is the "resolvers" section for servers that are DNS names.
@@ -98,5 +97,6 @@ func Same[T any](a, b []T) bool {
 // Equal tells whether two global sections are the same.
 func (p Process) Equal(q Process) bool {
 	return p.MaxConn == q.MaxConn && p.NbThread == q.NbThread && p.HardStopAfter == q.HardStopAfter &&
-		slices.Equal(p.LogTargets, q.LogTargets) && slices.Equal(p.DNSServers, q.DNSServers)
+		p.LogFormat == q.LogFormat && p.LogLength == q.LogLength && p.LogTag == q.LogTag &&
+		slices.Equal(p.LogTargets, q.LogTargets)
 }

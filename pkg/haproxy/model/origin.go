@@ -5,10 +5,10 @@ import "cmp"
 // Origin names the user's object, and the field of it, that something was made of. A
 // refusal by HAProxy is traced back to an object through it.
 type Origin struct {
-	Kind      string // as the API spells it: Ingress, Service, ConfigMap
-	Namespace string
-	Name      string
-	Field     string // JSON path or annotation key; empty for the whole object
+	Kind      string `json:"kind"` // as the API spells it: Ingress, Service, ConfigMap
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Field     string `json:"field,omitempty"` // JSON path or annotation key; empty for the whole object
 }
 
 // Object is the origin without its field.

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // DefaultProfile is the name of the profile of a backend that nobody set an option on.
 // Its content follows the global ConfigMap, its name never changes: a global change
@@ -11,7 +14,8 @@ const DefaultProfile = "web"
 // server nor a server option. It is a shape, that is, it says which rules exist. A text
 // that HAProxy can look up at run time stands in the backend's Values instead.
 //
-// Any profile but the default one is named p_ and 16 hexadecimal characters of Digest.
+// Any profile but the default one is named p_ and 16 hexadecimal characters of the digest of
+// its Shape.
 type Profile struct {
 	Name  string
 	Shape Shape
@@ -21,7 +25,8 @@ type Profile struct {
 	Literals []Value
 }
 
-// Slots of Value that the rules of a profile look up.
+// Slots of Value that the rules of a profile look up. The templates name them as text; one
+// that is not known (KnownSlot) does not render.
 const (
 	SlotRedirect      = "redirect"       // location of Redirect
 	SlotRewrite       = "rewrite"        // new prefix, without a slash at its end; / where the prefix is only taken away
@@ -37,6 +42,22 @@ const (
 	SlotRequestHeader = "request/"     // followed by the index in RequestHeaders
 	SlotRespHeader    = "response/"    // followed by the index in ResponseHeaders
 )
+
+// KnownSlot tells whether a text is one of the slots or, for those that end in a slash,
+// begins with one.
+func KnownSlot(slot string) bool {
+	switch slot {
+	case SlotRedirect, SlotRewrite, SlotStrip, SlotBodySize, SlotTimeoutServer, SlotTimeoutTunnel,
+		SlotCORSMethods, SlotCORSHeaders, SlotCORSExpose, SlotCORSMaxAge:
+		return true
+	}
+	for _, prefix := range []string{SlotCORSOrigin, SlotRequestHeader, SlotRespHeader} {
+		if strings.HasPrefix(slot, prefix) {
+			return true
+		}
+	}
+	return false
+}
 
 // Shape are the rules and parameters of a profile. Its zero value has none of the
 // optional rules and leaves timeouts to the base section.
@@ -76,8 +97,8 @@ type Cookie struct {
 	SameSite string // empty, None, Lax or Strict
 }
 
-// HTTPCheck is "option httpchk" with its "http-check send".
-type HTTPCheck struct{ Method, URI, Host string }
+// HTTPCheck is "option httpchk" with its "http-check send": a GET of the URI.
+type HTTPCheck struct{ URI string }
 
 // Auth is HTTP basic authentication.
 type Auth struct {

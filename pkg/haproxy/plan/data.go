@@ -117,8 +117,8 @@ func (in Input) planCertificates() (load, unload []RuntimeCommand, reasons []str
 	if model.Same(served.Certificates, in.Model.Certificates) && model.Same(served.CrtList, in.Model.CrtList) {
 		return nil, nil, nil
 	}
-	if len(served.CrtList) > 0 && len(in.Model.CrtList) > 0 && lineKey(served.CrtList[0]) != lineKey(in.Model.CrtList[0]) {
-		reasons = append(reasons, "default certificate: it stands in the first line, which can't be changed at run time")
+	if len(served.CrtList) > 0 && len(in.Model.CrtList) > 0 && !served.CrtList[0].Equal(in.Model.CrtList[0]) {
+		reasons = append(reasons, "own certificate: it stands in the first line of the crt-list, which can't be changed at run time")
 	}
 	before, after := certificates(served), certificates(in.Model)
 	for _, c := range in.Model.Certificates {

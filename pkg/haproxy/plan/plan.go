@@ -26,12 +26,12 @@ func Make(in Input) *Plan {
 	if in.Old == nil {
 		in.Old = &shard.Registry{}
 	}
-	p := &Plan{Tree: in.Tree, Next: next(in)}
+	p := &Plan{Tree: in.Tree, Layout: in.Layout, Next: next(in)}
 	in.planFiles(p)
 	commands, reasons := in.planWorker(p)
 	switch {
 	case in.Old.Served == nil:
-		p.Reload = &Reload{[]string{"no worker: it is not known to serve the current generation"}}
+		p.Reload = &Reload{[]string{"worker unknown: " + cmp.Or(in.Old.Unknown, "first start")}}
 	case len(reasons) > 0:
 		p.Reload = &Reload{reasons}
 		p.Commands = early(commands)
@@ -69,8 +69,8 @@ func next(in Input) *shard.Registry {
 
 // rank orders writes so that every prefix of them loads: what is named by others first.
 var rank = map[tree.Kind]int{
-	tree.Cert: 0, tree.List: 1, tree.Map: 2, tree.Lua: 3, tree.Page: 4, tree.Userlists: 5,
-	tree.Profiles: 6, tree.Shard: 7, tree.CrtList: 8, tree.Frontends: 9, tree.Global: 10,
+	tree.Cert: 0, tree.List: 1, tree.Map: 2, tree.Userlists: 3, tree.Profiles: 4, tree.Shard: 5,
+	tree.CrtList: 6, tree.Frontends: 7, tree.Global: 8,
 }
 
 func (in Input) planFiles(p *Plan) {

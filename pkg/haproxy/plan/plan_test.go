@@ -30,7 +30,7 @@ func backend(name string, servers ...uint16) *model.Backend {
 
 func modelOf(global string, backends ...*model.Backend) *model.Model {
 	m := &model.Model{Profiles: []*model.Profile{web}}
-	m.Process.LogTargets = []model.LogTarget{{Address: global}}
+	m.Process.LogTargets = []string{global}
 	m.Backends = m.Backends.With(backends, nil)
 	return m
 }
@@ -38,7 +38,7 @@ func modelOf(global string, backends ...*model.Backend) *model.Model {
 func (w world) plan(old *shard.Registry, m *model.Model) *Plan {
 	layout := shard.Place(old, m, shard.Options{Shards: w.shards})
 	t := &tree.Tree{}
-	t.Add(tree.NewFile("conf.d/00-global.cfg", tree.Global, []byte(m.Process.LogTargets[0].Address)))
+	t.Add(tree.NewFile("conf.d/00-global.cfg", tree.Global, []byte(m.Process.LogTargets[0])))
 	for i, record := range layout.Records {
 		switch {
 		case record.Path == "":

@@ -25,7 +25,7 @@ type RemoveFile struct {
 	Reason string
 }
 
-// RuntimeCommand changes the running worker. Command is one of the types of command.go.
+// RuntimeCommand changes the running worker. Command is one of the types below.
 type RuntimeCommand struct {
 	Command Command
 	Reason  string
@@ -62,9 +62,10 @@ type Plan struct {
 	// Stage asks for a new generation that is swapped in by one rename although no reload
 	// is needed: a backend moves from one shard file to another, and no prefix of single
 	// writes would hold it exactly once.
-	Stage bool
-	Tree  *tree.Tree
-	Next  *shard.Registry // what to save after success
+	Stage  bool
+	Tree   *tree.Tree
+	Layout shard.Layout    // that the tree was rendered from
+	Next   *shard.Registry // what to save after success
 }
 
 // Empty tells whether there is nothing to do.
@@ -93,8 +94,8 @@ func (p *Plan) Steps() []Step {
 // Command is a change of the running worker, typed: the socket package alone turns it
 // into text, checks the answer and knows which answers mean success.
 type Command interface {
-	// Verb is the label of the metric sluice_runtime_commands_total, as HAProxy spells
-	// the command: "set server", "add map".
+	// Verb is the label of the metric sluice_runtime_commands_total: what HAProxy calls the
+	// command ("set server") or, where it takes a row of commands, what is done ("edit map").
 	Verb() string
 }
 

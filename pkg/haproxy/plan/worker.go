@@ -35,7 +35,7 @@ func (in Input) reasonsOfFiles(p *Plan) []string {
 	var reasons []string
 	for _, w := range p.Writes {
 		switch w.File.Kind {
-		case tree.Global, tree.Userlists, tree.Frontends, tree.Lua, tree.Page:
+		case tree.Global, tree.Userlists, tree.Frontends:
 			reasons = append(reasons, fmt.Sprintf("settings changed: %s", w.File.Path))
 		}
 	}

@@ -78,15 +78,15 @@ const poll = 10 * time.Millisecond
 // error is *BindError where an address is taken, *Refusal for any other alert. Where ctx
 // ends first the master is killed.
 func (s *Supervisor) Start(ctx context.Context) error {
-	errors, err := s.openStderr()
+	stderr, err := s.openStderr()
 	if err != nil {
 		return err
 	}
-	defer errors.Close()
+	defer stderr.Close()
 	cmd := exec.Command(s.config.Binary, s.arguments()...)
 	cmd.Dir = "/"
 	cmd.Env = environment()
-	cmd.Stdout, cmd.Stderr = s.config.Stdout, errors
+	cmd.Stdout, cmd.Stderr = s.config.Stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting haproxy: %w (set --haproxy or SLUICE_HAPROXY to the path of the binary)", err)
@@ -207,10 +207,6 @@ func (s *Supervisor) watch(m *master, from int64) {
 	s.master = m
 	s.mu.Unlock()
 	go s.relay(m.gone, from)
-	go func() {
-		<-m.gone
-		s.config.Log.Warn("haproxy is gone", "pid", m.pid, "reason", m.why)
-	}()
 }
 
 func (s *Supervisor) current() *master {

@@ -37,6 +37,10 @@ func TestLine(t *testing.T) {
 		"checks and limits": {v4, model.ServerOptions{SendProxy: "send-proxy-v2", MaxConn: 7, MaxQueue: 8,
 			Check: model.Check{On: true, Interval: 1500 * time.Millisecond, Rise: 2, Fall: 3, Port: 81, Addr: "10.0.0.1"}},
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 send-proxy-v2 maxconn 7 maxqueue 8 check inter 1500 rise 2 fall 3 port 81 addr 10.0.0.1"},
+		"a check speaks what requests do": {v4, model.ServerOptions{SSL: true, SendProxy: "send-proxy", Check: model.Check{On: true}},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none send-proxy check check-ssl check-send-proxy"},
+		"but not at another port": {v4, model.ServerOptions{SSL: true, SendProxy: "send-proxy", Check: model.Check{On: true, Port: 81}},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none send-proxy check port 81"},
 		"a DNS name is resolved at run time": {
 			model.Server{Host: "db.example", Port: 443, Weight: 1}, model.ServerOptions{Resolvers: "sluice"},
 			"server db.example:443 db.example:443 weight 1 resolvers sluice init-addr none"},

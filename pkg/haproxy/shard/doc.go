@@ -1,10 +1,14 @@
 // Package shard divides the backends into shards and keeps the registry, the one memory
 // of what stands in the owned folder.
 //
-// Place is a pure function (old registry, model) -> (layout, new registry). The registry
-// is a folder of small files: a header, and one record for each shard, which is written
-// only when its shard changes. files.go reads and writes the text of a record; the
-// bytes themselves are moved by apply.
+// Place is a pure function (old registry, model) -> layout; plan makes the next registry of
+// the layout. On disk the registry is a folder of small files: a header, and one record for
+// each shard, which is written only when its shard changes. This package is their text,
+// files moves their bytes. Recover reads back what a worker serves from the files that it
+// was started on.
 //
-// It imports the model and tree. It stands between Model and Render.
+// It imports model, tree and serverline. It stands between Model and Render.
+//
+// Limits: at most model.Buckets shards. A number that is no power of two moves more backends
+// than need be when it is doubled.
 package shard

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ import (
 func Recover(content map[string][]byte) (*model.Model, error) {
 	m := &model.Model{}
 	var backends []*model.Backend
-	for _, name := range sortedKeys(content) {
+	for _, name := range slices.Sorted(maps.Keys(content)) {
 		text := content[name]
 		folder, file := path.Split(name)
 		base := strings.TrimSuffix(file, path.Ext(file))
@@ -112,13 +113,4 @@ func lines(text []byte) []string {
 		}
 	}
 	return list
-}
-
-func sortedKeys(content map[string][]byte) []string {
-	keys := make([]string, 0, len(content))
-	for key := range content {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -47,11 +47,14 @@ type Registry struct {
 
 	// Tree are the files of the current generation.
 	Tree *tree.Tree
-	// Scanned says that Tree was read from the disk, at start or for a full reconciliation:
-	// its digests are what stands there, which need not be what was once written.
+	// Scanned says that Tree need not be what Records and Served speak of: it was read from
+	// the disk, or the worker was told something that is not in it. Then no file is taken
+	// over because its part of the model is served; all is rendered and compared.
 	Scanned bool
-	// Served is what the running worker serves; nil if that is not known.
-	Served *model.Model
+	// Served is what the running worker serves; nil if that is not known, for the reason
+	// Unknown, a few words; none: nothing runs yet.
+	Served  *model.Model
+	Unknown string
 	// Batch is the number of the last applied batch: key "generation" of maps/sluice.map.
 	Batch uint64
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 func modelWith(n int) *model.Model {
@@ -78,6 +79,42 @@ func TestDoublingMovesOnlyIntoNeighbours(t *testing.T) {
 		if small[name] != i/2 {
 			t.Errorf("%s moves from shard %d to %d", name, small[name], i)
 		}
+	}
+}
+
+// A controller that was killed before it saved a record leaves one of a shard that is
+// empty by now, in the files that were read at the start and in what is wanted.
+func TestRecordOfAShardThatIsEmptyByNowIsNotKept(t *testing.T) {
+	old := Place(nil, modelWith(3), Options{Shards: 1})
+	layout := Place(&Registry{Header: old.Header, Records: old.Records, Served: &model.Model{}}, modelWith(0), Options{Shards: 1})
+	if diff := cmp.Diff([]Record{{}}, layout.Records); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestShardThatIsNotAsItWasWrittenIsRendered(t *testing.T) {
+	m := modelWith(3)
+	first := Place(nil, m, Options{Shards: 1})
+	file := tree.NewFile(Path(0), tree.Shard, []byte("backend b\n"))
+	first.Records[0].File, first.Records[0].Size = file.Digest, file.Size
+	edited := tree.NewFile(Path(0), tree.Shard, []byte("backend c\n"))
+	for sentence, c := range map[string]struct {
+		files   []tree.File
+		scanned bool
+		renders bool
+	}{
+		"the tree is what was written":    {[]tree.File{file}, false, false},
+		"the disk holds what was written": {[]tree.File{file}, true, false},
+		"the file was edited":             {[]tree.File{edited}, true, true},
+		"the file is gone":                {nil, true, true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			old := &Registry{Header: first.Header, Records: first.Records, Served: m, Tree: &tree.Tree{}, Scanned: c.scanned}
+			old.Tree.Add(c.files...)
+			if renders := Place(old, m, Options{Shards: 1}).Records[0].File.IsZero(); renders != c.renders {
+				t.Errorf("it is rendered: %v", renders)
+			}
+		})
 	}
 }
 

@@ -65,7 +65,6 @@ func (s *session) commit(path string, set call) error {
 		if _, err := s.certCalls(other, "abort ssl cert"); err != nil {
 			return err
 		}
-		m, err = unknown, nil
 		if answers, err = s.ask(set.request); err != nil {
 			return err
 		}

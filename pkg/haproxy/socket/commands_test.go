@@ -113,6 +113,17 @@ func TestBusyServer(t *testing.T) {
 		if err != nil || !errors.As(results[0].Err, &pending) {
 			t.Fatalf("errors %v, %v", err, results[0].Err)
 		}
+		// It comes and goes in one row of commands: each waits for what the one before needs.
+		add := plan.AddServer{Backend: "b", Server: server(b.addr, model.Ready, 1)}
+		results, err = h.run.Run(deadline(t, 10*time.Second), []plan.Command{add, del, add, del, add})
+		for i, r := range results {
+			if failed := r.Err != nil; err != nil || failed != (i%2 == 1) || failed && !errors.As(r.Err, &pending) {
+				t.Errorf("command %d: errors %v, %v", i, err, r.Err)
+			}
+		}
+		if got, err := h.run.Servers(deadline(t, 5*time.Second), "b"); err != nil || len(got) != 1 || !got[0].Ready {
+			t.Errorf("servers %+v, %v; want one that is ready", got, err)
+		}
 		close(b.release)
 		buf := make([]byte, 100)
 		if n, err := conn.Read(buf); err != nil || !strings.Contains(string(buf[:n]), "200 OK") {
@@ -136,14 +147,14 @@ func TestMaps(t *testing.T) {
 		h.must(t, edit)
 		ctx := deadline(t, 20*time.Second)
 		for key, want := range values {
-			if got, found, err := h.run.MapEntry(ctx, "values", key); err != nil || !found || got != want {
+			if got, found, err := h.run.mapEntry(ctx, "values", key); err != nil || !found || got != want {
 				t.Errorf("%s is %q, %v, %v; want %q", key, got, found, err, want)
 			}
 		}
 		if n, err := h.run.MapCount(ctx, "values"); err != nil || n != len(values) {
 			t.Errorf("%d entries, %v", n, err)
 		}
-		if _, found, err := h.run.MapEntry(ctx, "values", "b/none"); err != nil || found {
+		if _, found, err := h.run.mapEntry(ctx, "values", "b/none"); err != nil || found {
 			t.Errorf("found %v, %v", found, err)
 		}
 		for i := range edit.Edits {
@@ -178,14 +189,14 @@ func TestManyMapEntries(t *testing.T) {
 			if got, err := h.run.MapCount(ctx, "routes"); err != nil || got != n {
 				t.Errorf("%d entries, %v", got, err)
 			}
-			if _, err := h.run.Probe(ctx); err != nil {
+			if err := h.run.Probe(ctx); err != nil {
 				t.Error(err)
 			}
 		}
-		if got, _, err := h.run.MapEntry(ctx, "routes", "host-4999.example#/path/"); err != nil || got != "namespace_service-4999_8080" {
+		if got, _, err := h.run.mapEntry(ctx, "routes", "host-4999.example#/path/"); err != nil || got != "namespace_service-4999_8080" {
 			t.Errorf("%q, %v", got, err)
 		}
-		if _, found, err := h.run.MapEntry(ctx, "routes", "host-4999.example#/path/x"); err != nil || found {
+		if _, found, err := h.run.mapEntry(ctx, "routes", "host-4999.example#/path/x"); err != nil || found {
 			t.Errorf("a shorter key was taken for the one asked for: %v, %v", found, err)
 		}
 	})
@@ -247,20 +258,15 @@ func TestGeneration(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	versions(t, func(t *testing.T, h *haproxy, version string) {
-		got, err := h.run.Probe(deadline(t, 10*time.Second))
-		if err != nil {
-			t.Fatal(err)
+		want := map[string]int64{"3.2": safePayload, "3.4": longPayload}[version]
+		for range 2 {
+			if err := h.run.Probe(deadline(t, 10*time.Second)); err != nil || h.run.payload.Load() != want {
+				t.Errorf("payloads of %d bytes, %v; want %d", h.run.payload.Load(), err, want)
+			}
 		}
-		want := Capabilities{AddBackend: version == "3.4", MaxPayload: 15_000}
-		if version == "3.4" {
-			want.MaxPayload = 120_000
-		}
-		if got.AddBackend != want.AddBackend || got.MaxPayload != want.MaxPayload || !strings.HasPrefix(got.Version, version) {
-			t.Errorf("%+v", got)
-		}
-		keywords := strings.Join(got.ServerKeywords, " ")
-		if !strings.Contains(keywords, "pool-max-conn") || strings.Contains(keywords, "tcp-ut") {
-			t.Errorf("keywords %s", keywords)
+		gone := NewRuntime(h.run.path+".gone", Options{})
+		if err := gone.Probe(deadline(t, 10*time.Second)); err == nil || gone.payload.Load() != safePayload {
+			t.Errorf("payloads of %d bytes, %v, without a worker", gone.payload.Load(), err)
 		}
 	})
 }

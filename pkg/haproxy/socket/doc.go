@@ -4,7 +4,7 @@
 // It owns the text of every runtime command and the knowledge of which answer means
 // success (answers.go); an answer that is not in that table is an *UnexpectedAnswer.
 // Values of plan.Command go in, one result for each comes out. It imports plan, model,
-// serverline and token, logs nothing, and stands between Plan and Apply.
+// serverline, token and tree, logs nothing, and stands between Plan and Apply.
 //
 // # Worker
 //

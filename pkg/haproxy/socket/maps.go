@@ -10,16 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 // manyAdds is the number of new entries above which they are sent as a payload.
 const manyAdds = 50
-
-// generationKey is the key of maps/sluice.map that holds the number of the last batch.
-const (
-	generationMap = "sluice"
-	generationKey = "generation"
-)
 
 // editMap sets and deletes entries. A key that "set map" does not find is added. "add
 // map" is never sent to a key that may exist: HAProxy would hold it twice, and which of
@@ -185,8 +180,8 @@ func (s *session) listEntries(path string) (map[string][]string, error) {
 	return stands, nil
 }
 
-// MapEntry is the value of exactly this key in maps/<name>.map; of several, the first.
-func (r *Runtime) MapEntry(ctx context.Context, name, key string) (string, bool, error) {
+// mapEntry is the value of exactly this key in maps/<name>.map; of several, the first.
+func (r *Runtime) mapEntry(ctx context.Context, name, key string) (string, bool, error) {
 	text, err := entryLine("get map", mapPath(name), key)
 	if err != nil {
 		return "", false, err
@@ -210,29 +205,10 @@ func (r *Runtime) MapEntry(ctx context.Context, name, key string) (string, bool,
 	return "", false, nil
 }
 
-// MapCount is the number of entries of maps/<name>.map.
-func (r *Runtime) MapCount(ctx context.Context, name string) (int, error) {
-	answer, err := r.query(ctx, "show map")
-	if err != nil {
-		return 0, err
-	}
-	for l := range strings.Lines(answer) {
-		// 7 (maps/x.map) pattern loaded from file ... curr_ver=0 next_ver=0 entry_cnt=1
-		if !strings.Contains(l, " ("+mapPath(name)+") ") {
-			continue
-		}
-		_, count, _ := strings.Cut(l, " entry_cnt=")
-		if n, err := strconv.Atoi(strings.TrimSpace(count)); err == nil {
-			return n, nil
-		}
-	}
-	return 0, &UnexpectedAnswer{Command: "show map", Answer: fmt.Sprintf("no entry count of %s", mapPath(name))}
-}
-
 // Generation is the value of the key "generation" of maps/sluice.map; 0 where there is
 // none.
 func (r *Runtime) Generation(ctx context.Context) (uint64, error) {
-	value, found, err := r.MapEntry(ctx, generationMap, generationKey)
+	value, found, err := r.mapEntry(ctx, tree.GenerationMap, tree.GenerationKey)
 	if err != nil || !found {
 		return 0, err
 	}
@@ -247,8 +223,8 @@ func (r *Runtime) Generation(ctx context.Context) (uint64, error) {
 func (r *Runtime) SetGeneration(ctx context.Context, n uint64) error {
 	value := strconv.FormatUint(n, 10)
 	results, err := r.Run(ctx, []plan.Command{plan.EditMap{
-		Map:   generationMap,
-		Edits: []model.Edit{{Key: generationKey, Value: &value}},
+		Map:   tree.GenerationMap,
+		Edits: []model.Edit{{Key: tree.GenerationKey, Value: &value}},
 	}})
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func (m *Master) settle(ctx context.Context, before []Process) (string, error) {
 		now, err := m.Processes(ctx)
 		logs := ""
 		if err == nil {
-			logs, err = m.StartupLogs(ctx)
+			logs, err = m.startupLogs(ctx)
 		}
 		if err == nil {
 			switch ended(before, now, logs) {
@@ -169,8 +169,6 @@ type Process struct {
 	Type    string // master, worker or program
 	Old     bool   // a worker of an earlier configuration
 	Reloads int    // master: reloads so far; worker: reloads that it has outlived
-	Uptime  time.Duration
-	Version string
 }
 
 // Processes lists the master, the current worker and the old workers.
@@ -211,9 +209,8 @@ func parseProcesses(text string) []Process {
 			continue
 		}
 		p := Process{
-			PID: pid, Type: words[1], Version: words[len(words)-1],
-			Old:    strings.HasPrefix(section, "old"),
-			Uptime: uptime(words[len(words)-2]),
+			PID: pid, Type: words[1],
+			Old: strings.HasPrefix(section, "old"),
 		}
 		if n, err := strconv.Atoi(words[2]); err == nil {
 			p.Reloads = n
@@ -223,19 +220,8 @@ func parseProcesses(text string) []Process {
 	return list
 }
 
-// uptime reads 0d00h00m08s; 0 if it is something else.
-func uptime(text string) time.Duration {
-	days, rest, found := strings.Cut(text, "d")
-	n, err := strconv.Atoi(days)
-	d, bad := time.ParseDuration(rest)
-	if !found || err != nil || bad != nil {
-		return 0
-	}
-	return time.Duration(n)*24*time.Hour + d
-}
-
-// StartupLogs are the messages of the last load.
-func (m *Master) StartupLogs(ctx context.Context) (string, error) {
+// startupLogs are the messages of the last load.
+func (m *Master) startupLogs(ctx context.Context) (string, error) {
 	return m.ask(ctx, "show startup-logs")
 }
 

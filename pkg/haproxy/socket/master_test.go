@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		logs, err = h.master.StartupLogs(ctx)
+		logs, err = h.master.startupLogs(ctx)
 		if err != nil || ended(before, processes, logs) != reloaded {
 			t.Errorf("it is not seen as reloaded: %+v, %q, %v", processes, logs, err)
 		}
@@ -94,8 +94,8 @@ func TestParseProcesses(t *testing.T) {
 # programs
 `
 	want := []Process{
-		{PID: 19140, Type: "master", Reloads: 2, Uptime: 8 * time.Second, Version: "3.2.26-1"},
-		{PID: 19333, Type: "worker", Old: true, Reloads: 1, Uptime: 26*time.Hour + time.Second, Version: "3.2.26-1"},
+		{PID: 19140, Type: "master", Reloads: 2},
+		{PID: 19333, Type: "worker", Old: true, Reloads: 1},
 	}
 	if diff := cmp.Diff(want, parseProcesses(text)); diff != "" {
 		t.Error(diff)

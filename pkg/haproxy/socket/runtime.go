@@ -75,10 +75,7 @@ func (r *Runtime) Run(ctx context.Context, commands []plan.Command) ([]Result, e
 	}
 	defer s.close()
 	for from := 0; from < len(commands); {
-		to := from
-		for to < len(commands) && onServer(commands[to]) {
-			to++
-		}
+		to := from + serverRun(commands[from:])
 		if to > from {
 			err = s.runServers(results[from:to])
 			from = to
@@ -122,13 +119,31 @@ func (r *Runtime) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// onServer tells whether a command is about one server; those go in batches.
-func onServer(c plan.Command) bool {
-	switch c.(type) {
-	case plan.AddServer, plan.SetServer, plan.DelServer:
-		return true
+// serverRun is the number of commands at the beginning that are about servers, each about
+// another one; those go together. What the answer to one makes necessary is sent after all
+// of them, so the next command on the same server has to wait for it: a server whose
+// deletion waits must not be brought back before.
+func serverRun(commands []plan.Command) int {
+	type server struct{ backend, name string }
+	seen := map[server]bool{}
+	for i, command := range commands {
+		var it server
+		switch c := command.(type) {
+		case plan.AddServer:
+			it = server{c.Backend, c.Server.Name()}
+		case plan.SetServer:
+			it = server{c.Backend, c.Server}
+		case plan.DelServer:
+			it = server{c.Backend, c.Server}
+		default:
+			return i
+		}
+		if seen[it] {
+			return i
+		}
+		seen[it] = true
 	}
-	return false
+	return len(commands)
 }
 
 // runOther runs one command that depends on what HAProxy holds.

@@ -20,7 +20,17 @@ func (e *ControlError) Error() string { return fmt.Sprintf("%s at byte %d", e.Wh
 // U+2028 and U+2029, and invalid UTF-8: the error is a *ControlError. Characters of allowed,
 // for example "\n" in a text of several lines, are not refused.
 func CheckText(s, allowed string) error {
-	for i, r := range s {
+	i := 0
+	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f { // nearly every text, to its end
+		i++
+	}
+	return checkRunes(s, i, allowed)
+}
+
+// checkRunes is CheckText for what stands behind the first bytes.
+func checkRunes(s string, from int, allowed string) error {
+	for i, r := range s[from:] {
+		i += from
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
 			return &ControlError{i, "invalid UTF-8"}

@@ -8,6 +8,12 @@
 // The rules are those of the configuration manual, 2.2 "Quoting and escaping", of 7.1
 // for files of patterns, and of the management manual, 9.3 for the command line.
 //
+// A backend's server lines (package serverline) are the exception: they hold nothing but
+// addresses, numbers and words that were checked where they were read.
+//
 // It imports the standard library only. Everything on the HAProxy side that writes text
 // stands above it, and so do the converters, which check texts and make keys with it.
+//
+// Limits: it knows the syntax, not the meaning of a text. A word that HAProxy takes for
+// something else than its author meant is a matter of package settings.
 package token

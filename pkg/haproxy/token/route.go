@@ -56,17 +56,7 @@ func routeKey(host, path, written string) (string, error) {
 
 // checkHost takes AnyHost, a name in lower case, or "*." and such a name.
 func checkHost(host string) error {
-	name := strings.TrimPrefix(host, "*.")
-	if host == AnyHost {
-		return nil
-	}
-	for i := range len(name) {
-		c := name[i]
-		if special(rune(c)) && c != '_' {
-			return fmt.Errorf("host %q holds %q, which no host name holds", host, c)
-		}
-	}
-	if name == "" || len(name) > 253 || name[0] == '.' || strings.Contains(name, "..") {
+	if host != AnyHost && !IsHostname(strings.TrimPrefix(host, "*.")) {
 		return fmt.Errorf("host %q is not a name in lower case, or *. and such a name", host)
 	}
 	return nil

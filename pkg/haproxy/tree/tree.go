@@ -23,8 +23,6 @@ const (
 	CrtList    Kind = "crt-list"   // crt-lists/NAME.list
 	List       Kind = "list"       // lists/NAME.lst
 	Cert       Kind = "cert"       // certs/DIGEST.pem, mode 0600
-	Lua        Kind = "lua"        // lua/NAME.lua
-	Page       Kind = "page"       // pages/NAME.http
 	Generation Kind = "generation" // maps/sluice.map: the number of the last applied batch
 )
 
@@ -46,13 +44,17 @@ func NewFile(path string, kind Kind, content []byte) File {
 	return File{Path: path, Kind: kind, Digest: model.DigestOf(content), Size: int64(len(content)), Content: content}
 }
 
-// GenerationPath is the file that holds the number of the last applied batch.
-const GenerationPath = "maps/sluice.map"
+// The number of the last applied batch is an entry of a map of its own.
+const (
+	GenerationMap  = "sluice"
+	GenerationKey  = "generation"
+	GenerationPath = "maps/" + GenerationMap + ".map"
+)
 
 // GenerationFile is maps/sluice.map with the number of a batch and the digest of the tree
 // that the batch leads to, without this file itself.
 func GenerationFile(batch uint64, t model.Digest) File {
-	return NewFile(GenerationPath, Generation, fmt.Appendf(nil, "generation %d\ntree %s\n", batch, t))
+	return NewFile(GenerationPath, Generation, fmt.Appendf(nil, "%s %d\ntree %s\n", GenerationKey, batch, t))
 }
 
 // NewSecretFile is a file whose content can't be printed.
