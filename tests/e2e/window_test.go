@@ -24,6 +24,7 @@ import (
 type steady struct {
 	stop     chan struct{}
 	wg       sync.WaitGroup
+	kept     *keptAlive
 	mu       sync.Mutex
 	failures []string
 	answers  map[string]int
@@ -32,12 +33,11 @@ type steady struct {
 // clients starts a client that keeps its connection, one with a new connection for each
 // request, and one of the latter kind with TLS where secure, a host, is given.
 func clients(c *harness.Controller, host, secure string) *steady {
-	s := &steady{stop: make(chan struct{}), answers: map[string]int{}}
+	s := &steady{stop: make(chan struct{}), answers: map[string]int{}, kept: &keptAlive{address: c.HTTP, host: host}}
 	s.start("new connection", func() error {
 		return status(harness.Ask{Address: c.HTTP, Host: host, Path: "/"}, 200, nil)()
 	})
-	k := &keptAlive{address: c.HTTP, host: host}
-	s.start("kept connection", k.ask)
+	s.start("kept connection", s.kept.ask)
 	if secure != "" {
 		s.start("new TLS connection", func() error {
 			return status(harness.Ask{Address: c.HTTPS, ServerName: secure, Host: secure, Path: "/"}, 200, nil)()
@@ -73,6 +73,7 @@ func (s *steady) end(t *testing.T) {
 	t.Helper()
 	close(s.stop)
 	s.wg.Wait()
+	s.kept.close() // a graceful stop of HAProxy would wait for it
 	t.Logf("answers: %v", s.answers)
 	for name, n := range s.answers {
 		if n < 50 {
@@ -105,13 +106,19 @@ func (k *keptAlive) ask() error {
 	}
 	err := k.exchange()
 	if err != nil {
-		k.conn.Close()
-		k.conn = nil
+		k.close()
 	}
 	if errors.Is(err, errLast) {
 		return nil
 	}
 	return err
+}
+
+func (k *keptAlive) close() {
+	if k.conn != nil {
+		k.conn.Close()
+		k.conn = nil
+	}
 }
 
 var errLast = errors.New("the last answer of the connection")

@@ -24,6 +24,7 @@ type Applier interface {
 	Expected() *shard.Registry
 	Rescan() (*shard.Registry, []string, error)
 	Do(ctx context.Context, p *plan.Plan) apply.Outcome
+	Early(ctx context.Context, p *plan.Plan)
 	Reload(ctx context.Context, p *plan.Plan) <-chan apply.Outcome
 	Restart(ctx context.Context) apply.Outcome
 	PendingRemovals() int
@@ -189,6 +190,7 @@ func (l *Loop) round(ctx context.Context) {
 	case err != nil:
 		l.fail(fmt.Errorf("the configuration can't be rendered: %w", err))
 	case p.Reload != nil && l.flight != nil:
+		l.Apply.Early(ctx, p)
 		l.dirty, l.waits = true, true
 	case p.Empty():
 		l.send()

@@ -26,6 +26,7 @@ import (
 type applier struct {
 	registry *shard.Registry
 	did      []*plan.Plan
+	early    []*plan.Plan
 	reloads  []*plan.Plan
 	flight   chan apply.Outcome
 }
@@ -40,6 +41,8 @@ func (a *applier) Do(_ context.Context, p *plan.Plan) apply.Outcome {
 	a.did, a.registry = append(a.did, p), p.Next
 	return apply.Outcome{Registry: p.Next}
 }
+
+func (a *applier) Early(_ context.Context, p *plan.Plan) { a.early = append(a.early, p) }
 
 func (a *applier) Reload(_ context.Context, p *plan.Plan) <-chan apply.Outcome {
 	a.reloads, a.registry = append(a.reloads, p), p.Next
@@ -144,6 +147,9 @@ func TestChangesDuringAReload(t *testing.T) {
 	}
 	w.change(harness.Ingress("b", "b.example", "b"))
 	w.change(endpoint("10.0.0.2"))
+	if n := len(w.applier.early); n == 0 || len(w.applier.early[n-1].Commands) == 0 {
+		t.Errorf("the endpoint of a plan that waits is not told to the old worker")
+	}
 	if len(w.applier.reloads) != 1 {
 		t.Errorf("a second reload is in flight beside the first one")
 	}

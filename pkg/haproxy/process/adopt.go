@@ -112,7 +112,7 @@ func waitForeign(pid, fd int) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) || startTime(pid) != began {
+		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) || began == "" || startTime(pid) != began {
 			return gone
 		}
 		<-tick.C

@@ -34,7 +34,7 @@ func (r *Refusal) Error() string {
 
 // outputWithin bounds how long the output of a process that has ended may stay open: on a
 // machine under load another process that was just forked holds it for a moment.
-const outputWithin = 5 * time.Second
+const outputWithin = 2 * time.Second
 
 // Check runs "haproxy -c -f confDir". It returns nil, *Refusal, or an error where the
 // binary could not be run, was killed, or ctx ended. Warnings are not reported.
