@@ -42,8 +42,8 @@ func shown(folder *files.Folder) (map[string]admin.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make(map[string]admin.File, len(t.Files))
-	for path, file := range t.Files {
+	list := make(map[string]admin.File, t.Len())
+	for path, file := range t.All {
 		f := admin.File{Kind: string(file.Kind), Digest: file.Digest.String(), Size: file.Size}
 		if !file.Kind.Secret() {
 			f.Content = string(content[path])

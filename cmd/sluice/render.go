@@ -59,7 +59,7 @@ func render(o *options.Options, sources []string, s streams) error {
 // printTree prints each file behind a line with its name, in the txtar format.
 func printTree(s streams, t *tree.Tree, withKeys bool) {
 	for _, path := range t.Paths() {
-		if file := t.Files[path]; file.Secret == nil || withKeys {
+		if file, _ := t.Lookup(path); file.Secret == nil || withKeys {
 			fmt.Fprintf(s.out, "-- %s --\n%s", path, file.Bytes())
 		}
 	}
@@ -72,7 +72,7 @@ func writeTree(folder string, t *tree.Tree, withKeys bool) error {
 		return err
 	}
 	for _, path := range t.Paths() {
-		file := t.Files[path]
+		file, _ := t.Lookup(path)
 		if file.Secret != nil && !withKeys {
 			continue
 		}

@@ -117,7 +117,7 @@ func (st *standing) registry(line *loop.Line) (*shard.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	for path, file := range fresh.Tree.Files {
+	for path, file := range fresh.Tree.All {
 		if path == "certs/"+loop.OwnCertificate || !st.keys && file.Kind.Secret() {
 			st.tree.Add(tree.File{Path: path, Kind: file.Kind, Digest: file.Digest, Size: file.Size})
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/rootfs"
 )
 
-// BenchmarkOneShard renders one shard of 100 backends with ten servers each: what a change
-// of one endpoint costs.
+// BenchmarkOneShard renders one shard of 100 backends with ten servers each, of which one has
+// changed.
 func BenchmarkOneShard(b *testing.B) {
 	r, err := New(rootfs.Templates())
 	if err != nil {
@@ -28,10 +28,19 @@ func BenchmarkOneShard(b *testing.B) {
 		list = append(list, backend.Seal())
 	}
 	m.Backends = m.Backends.With(list, nil)
-	layout := shard.Place(nil, m, shard.Options{Shards: 1, Templates: r.Digest()})
+	first := m.Backends.Bucket(model.BucketOf(list[0].Name)).Backends[0]
+	var layouts [2]shard.Layout
+	for i := range layouts {
+		changed := *first
+		changed.Servers = first.Servers[i:]
+		next := &model.Model{Backends: m.Backends.With([]*model.Backend{changed.Seal()}, nil)}
+		layouts[i] = shard.Place(nil, next, shard.Options{Shards: 1, Templates: r.Digest()})
+	}
+	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.execute("backends", layout.Backends(0)); err != nil {
+		n++
+		if _, err := r.Shard(layouts[n%2], 0); err != nil {
 			b.Fatal(err)
 		}
 	}

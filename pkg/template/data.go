@@ -37,6 +37,9 @@ func tables(in Input, t *tree.Tree) error {
 
 // lists renders the address lists.
 func lists(in Input, t *tree.Tree) error {
+	if len(in.Model.Lists) > 0 && in.Old.Served != nil && model.Same(in.Old.Served.Lists, in.Model.Lists) && in.keepFolder("lists", t) {
+		return nil
+	}
 	served := map[*model.List]bool{}
 	if in.Old.Served != nil {
 		for _, list := range in.Old.Served.Lists {
@@ -61,6 +64,10 @@ func lists(in Input, t *tree.Tree) error {
 // certificates renders the files below certs/. One that stands there with the right
 // content is not written again: somebody may have changed what stands there.
 func certificates(in Input, t *tree.Tree) error {
+	if served := in.Old.Served; served != nil && model.Same(served.Certificates, in.Model.Certificates) &&
+		model.Same(served.CAFiles, in.Model.CAFiles) && in.keepFolder("certs", t) {
+		return nil
+	}
 	for _, list := range [][]*model.Certificate{in.Model.Certificates, in.Model.CAFiles} {
 		for _, c := range list {
 			if path := "certs/" + c.Name; !in.holds(path, c) || !in.keep(path, t) {
@@ -77,7 +84,7 @@ func (in Input) holds(path string, c *model.Certificate) bool {
 	if in.Old.Tree == nil {
 		return false
 	}
-	stands, ok := in.Old.Tree.Files[path]
+	stands, ok := in.Old.Tree.Lookup(path)
 	return ok && (strings.HasPrefix(c.Name, stands.Digest.String()) || stands.Digest == c.PEM.Digest())
 }
 

@@ -2,7 +2,8 @@
 // or of the folder that --templates names.
 //
 // It is pure: the same layout, model and templates give the same bytes. A shard, table
-// or list that is known to stand in the old tree already is not rendered again. Servers
+// or list that is known to stand in the old tree already is not rendered again, and neither
+// are the backends of a bucket that did not change: their sections are kept. Servers
 // are written by package serverline, a user's text by package token, or, in maps and lists,
 // as it passed token when it got into the model: a template decides what stands where, never
 // how a value is quoted.

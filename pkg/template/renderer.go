@@ -15,10 +15,19 @@ import (
 // names are the templates that a folder of templates must hold, each as NAME.tmpl.
 var names = [...]string{"global", "profiles", "userlists", "frontends", "backends"}
 
-// Renderer holds the parsed templates.
+// Renderer holds the parsed templates. It belongs to one goroutine.
 type Renderer struct {
 	templates map[string]*template.Template
 	digest    model.Digest
+	// buckets are the sections that were last rendered of each bucket of backends.
+	buckets [model.Buckets]rendered
+}
+
+// rendered are the sections of the backends of a bucket. A bucket never changes, so its
+// pointer says all.
+type rendered struct {
+	bucket *model.Bucket
+	text   []byte
 }
 
 // New parses the templates of a folder. An error names the file and line to correct.
@@ -67,14 +76,15 @@ func (r *Renderer) Render(in Input) (*tree.Tree, error) {
 	return t, nil
 }
 
-// execute renders one template to the bytes of a file, which end in a line feed: HAProxy
-// takes a file that does not for a truncated one.
-func (r *Renderer) execute(name string, data any) ([]byte, error) {
-	var b bytes.Buffer
-	if err := r.templates[name].Execute(&b, data); err != nil {
-		return nil, fmt.Errorf("render %s: %w", name, err)
+// execute appends what one template makes of the data. It ends in one line feed: HAProxy
+// takes a file that ends otherwise for a truncated one.
+func (r *Renderer) execute(b *bytes.Buffer, name string, data any) error {
+	if err := r.templates[name].Execute(b, data); err != nil {
+		return fmt.Errorf("render %s: %w", name, err)
 	}
-	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n'), nil
+	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")))
+	b.WriteByte('\n')
+	return nil
 }
 
 // section is one file of conf.d that is no shard.
@@ -97,14 +107,14 @@ func (r *Renderer) sections(in Input, t *tree.Tree) error {
 		if part.same && in.keep(part.path, t) {
 			continue
 		}
-		text, err := r.execute(part.name, data)
-		switch {
-		case err != nil:
+		var text bytes.Buffer
+		if err := r.execute(&text, part.name, data); err != nil {
 			return err
-		case part.kind == tree.Userlists:
-			t.Add(tree.NewSecretFile(part.path, part.kind, model.NewSecret(text)))
-		default:
-			t.Add(tree.NewFile(part.path, part.kind, text))
+		}
+		if part.kind == tree.Userlists {
+			t.Add(tree.NewSecretFile(part.path, part.kind, model.NewSecret(text.Bytes())))
+		} else {
+			t.Add(tree.NewFile(part.path, part.kind, text.Bytes()))
 		}
 	}
 	return nil
@@ -134,7 +144,7 @@ func (r *Renderer) shards(in Input, t *tree.Tree) error {
 		case !record.File.IsZero():
 			t.Add(tree.File{Path: record.Path, Kind: tree.Shard, Digest: record.File, Size: record.Size})
 		default:
-			text, err := r.Backends(in.Layout.Backends(i))
+			text, err := r.Shard(in.Layout, i)
 			if err != nil {
 				return err
 			}
@@ -144,10 +154,45 @@ func (r *Renderer) shards(in Input, t *tree.Tree) error {
 	return nil
 }
 
-// Backends is the content of the shard file of the given backends.
-func (r *Renderer) Backends(list []*model.Backend) ([]byte, error) {
-	return r.execute("backends", list)
+// Shard is the content of a shard's file: a section for each of its backends, with an empty
+// line between two.
+func (r *Renderer) Shard(layout shard.Layout, i int) ([]byte, error) {
+	var parts [][]byte
+	for n, bucket := range layout.Buckets(i) {
+		part, err := r.bucket(n, bucket)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	return bytes.Join(parts, []byte("\n")), nil
 }
+
+// bucket are the sections of the backends of a bucket, with an empty line between two.
+func (r *Renderer) bucket(n int, bucket *model.Bucket) ([]byte, error) {
+	if last := &r.buckets[n]; last.bucket == bucket {
+		return last.text, nil
+	}
+	size := 0
+	for _, b := range bucket.Backends {
+		size += lineSize * (1 + len(b.Servers))
+	}
+	var text bytes.Buffer
+	text.Grow(size)
+	for i, b := range bucket.Backends {
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		if err := r.execute(&text, "backends", b); err != nil {
+			return nil, err
+		}
+	}
+	r.buckets[n] = rendered{bucket, text.Bytes()}
+	return text.Bytes(), nil
+}
+
+// lineSize is the usual length of a line of a section, in bytes.
+const lineSize = 64
 
 // keep takes a file over from the old tree; false if it is not there, or may not be what
 // was rendered.
@@ -155,10 +200,20 @@ func (in Input) keep(path string, t *tree.Tree) bool {
 	if in.Old.Tree == nil || in.Old.Scanned {
 		return false
 	}
-	file, ok := in.Old.Tree.Files[path]
+	file, ok := in.Old.Tree.Lookup(path)
 	if ok {
 		file.Content, file.Secret = nil, nil
 		t.Add(file)
 	}
 	return ok
+}
+
+// keepFolder takes a whole folder over from the old tree, where it is just what was
+// rendered.
+func (in Input) keepFolder(name string, t *tree.Tree) bool {
+	if in.Old.Tree == nil || in.Old.Scanned {
+		return false
+	}
+	t.Take(name, in.Old.Tree)
+	return true
 }

@@ -96,7 +96,8 @@ func TestEveryRuleIsAccepted(t *testing.T) {
 	harness.WriteTree(t, folder, tr)
 	for _, path := range tr.Paths() {
 		if strings.HasPrefix(path, "conf.d") && testing.Verbose() {
-			t.Logf("---- %s\n%s", path, tr.Files[path].Bytes())
+			file, _ := tr.Lookup(path)
+			t.Logf("---- %s\n%s", path, file.Bytes())
 		}
 	}
 	harness.EachVersion(t, func(t *testing.T, binary string) { harness.Check(t, binary, folder) })
@@ -109,7 +110,7 @@ func TestUnchangedPartsAreNotRendered(t *testing.T) {
 	r, _ := New(rootfs.Templates())
 	layout := shard.Place(nil, m, shard.Options{Shards: 64, Templates: r.Digest()})
 	for i := range layout.Records {
-		file := first.Files[layout.Records[i].Path]
+		file, _ := first.Lookup(layout.Records[i].Path)
 		layout.Records[i].File, layout.Records[i].Size = file.Digest, file.Size
 	}
 	old := &shard.Registry{Header: layout.Header, Records: layout.Records, Tree: first, Served: m}
@@ -121,15 +122,15 @@ func TestUnchangedPartsAreNotRendered(t *testing.T) {
 	var rendered []string
 	tr := render(t, &next, old, 64)
 	for _, path := range tr.Paths() {
-		if tr.Files[path].Bytes() != nil {
+		if file, _ := tr.Lookup(path); file.Bytes() != nil {
 			rendered = append(rendered, path)
 		}
 	}
 	if len(rendered) != 1 || !strings.Contains(rendered[0], "50-backends") {
 		t.Errorf("rendered %v, want one shard file", rendered)
 	}
-	if len(tr.Files) != len(first.Files) {
-		t.Errorf("%d files, want %d: the tree lists the whole folder", len(tr.Files), len(first.Files))
+	if tr.Len() != first.Len() {
+		t.Errorf("%d files, want %d: the tree lists the whole folder", tr.Len(), first.Len())
 	}
 }
 
@@ -137,7 +138,7 @@ func TestPasswordsOfUsersThatAreGoneDoNotStay(t *testing.T) {
 	m := testModel(&model.Backend{Name: "shop_a_80", Servers: []model.Server{server(1)}})
 	first := render(t, m, nil, 1)
 	const path = "conf.d/15-userlists.cfg"
-	if _, found := first.Files[path]; !found {
+	if _, found := first.Lookup(path); !found {
 		t.Fatal("there is no file of users")
 	}
 	r, _ := New(rootfs.Templates())
@@ -150,7 +151,7 @@ func TestPasswordsOfUsersThatAreGoneDoNotStay(t *testing.T) {
 		"after a restart":           {Header: layout.Header, Tree: first, Served: recovered, Scanned: true},
 		"of a recovered model":      {Header: layout.Header, Tree: first, Served: recovered},
 	} {
-		if _, found := render(t, &next, old, 1).Files[path]; found {
+		if _, found := render(t, &next, old, 1).Lookup(path); found {
 			t.Errorf("%s the file is kept", sentence)
 		}
 	}

@@ -109,7 +109,7 @@ func (t *traffic) rendered(c cluster, dir, address string) error {
 	l := newLine(s)
 	l.take(append(c.changes(), settings(map[string]string{"nbthread": "1", "max-connections": "5000", "syslog-endpoint": t.log})))
 	files := map[string]string{}
-	for path, file := range l.plan(nil).Tree.Files {
+	for path, file := range l.plan(nil).Tree.All {
 		files[path] = string(file.Bytes())
 	}
 	number := tree.GenerationFile(1, model.Digest{}) // nobody adopts this HAProxy

@@ -23,23 +23,29 @@ func (u usage) plus(v usage) usage { return usage{u.cpu + v.cpu, u.allocated + v
 
 func (u usage) over(n int) usage { return usage{u.cpu / time.Duration(n), u.allocated / uint64(n)} }
 
-// spent is what the process used so far.
-func spent() usage {
+// spent is the CPU time that the process used so far.
+func spent() time.Duration {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
 		panic(err) // the arguments are constants
 	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// allocated are the bytes that were allocated so far.
+func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc}
+	return m.TotalAlloc
 }
 
 // measure is what f costs.
 func measure(f func()) usage {
+	bytes := allocated() // takes time, too: not between the two looks at the clock
 	before := spent()
 	f()
-	after := spent()
-	return usage{after.cpu - before.cpu, after.allocated - before.allocated}
+	cpu := spent() - before
+	return usage{cpu, allocated() - bytes}
 }
 
 // fresh is what f costs in a process without garbage of earlier measurements.

@@ -83,7 +83,7 @@ func hasFinding(c *harness.Controller, code, text string) func() error {
 var spellings = map[string]int{
 	"/admin": 0, "/admin/": 0, "/admin/x": 0, "/admin?x=1": 0, "/%61dmin": 0, "/%61%64%6d%69%6E": 0, "//admin": 0, "///admin/x": 0,
 	"/./admin": 0, "/.//./admin": 0, "/x/../admin": 0, "/x/../../admin": 0, "/x/%2e%2e/admin": 0, "/x/.%2E/admin": 0, "/%2e/admin": 0,
-	"/%2E%2E/admin": 0, "/admin/../admin": 0, "/x/y/../..//%61dmin/": 0,
+	"/%2E%2E/admin": 0, "/admin;x=1": 400, "/admin;/x": 400, "/x/..;/admin": 400, "/;/admin": 400, "/adm%69n%3b": 400, "/x;y/%2e%2e/admin": 0, "/admin/../admin": 0, "/x/y/../..//%61dmin/": 0,
 	"/admin%2fx": 400, "/%2fadmin": 400, "/x/..%2fadmin": 400, "/x%2F..%2Fadmin": 400, "/%5cadmin": 400, "/x/..%5Cadmin": 400, `/\admin`: 400, `/x/..\admin`: 400,
 	"/admin%00": 400, "/%00/admin": 400, "/%zz": 400, "/admin%": 400, "/admin%2": 400, "/%u0061dmin": 400, "/%c0%afadmin%zz": 400,
 }
@@ -104,7 +104,8 @@ func TestProtectedPathByOtherSpellings(t *testing.T) {
 				admin, open := harness.NewPod(t, "admin"), harness.NewPod(t, "open")
 				manifests := harness.Class + plainUsers + harness.Service("admin") + harness.Slice("admin", admin) + harness.Service("open") + harness.Slice("open", open)
 				for kind, host := range hosts {
-					manifests += harness.IngressPath("admin-"+kind, host[0], "/admin", "admin", annotations...) + harness.Ingress("open-"+kind, host[0], "open")
+					manifests += harness.IngressPath("admin-"+kind, host[0], "/admin", "admin", annotations...) + harness.Ingress("open-"+kind, host[0], "open") +
+						harness.IngressPath("at-"+kind, host[0], "/@rpc:x", "admin", annotations...)
 				}
 				manifests += harness.Ingress("free", "free.example", "open")
 				c := start(t, binary, map[string]string{"a.yaml": manifests})
@@ -116,6 +117,10 @@ func TestProtectedPathByOtherSpellings(t *testing.T) {
 						}
 						gets(t, harness.Ask{Address: c.HTTP, Host: host[1], Path: path}, want)
 					}
+					for _, path := range []string{"/@rpc:x", "/%40rpc%3ax", "/%40rpc:x/%2e", "/y/../%40rpc%3Ax/z"} {
+						gets(t, harness.Ask{Address: c.HTTP, Host: host[1], Path: path}, denied)
+					}
+					gets(t, harness.Ask{Address: c.HTTP, Host: host[1], Path: "/%40rpc%3ax/%25"}, 400)
 					for _, path := range []string{"http://" + host[1] + "/admin", "http://" + host[1] + "//%61dmin"} {
 						gets(t, harness.Ask{Address: c.HTTP, Host: host[1], Path: path}, denied)
 					}

@@ -49,7 +49,8 @@ func WriteTree(t testing.TB, folder string, tr *tree.Tree) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, tr.Files[path].Bytes(), 0o600); err != nil {
+		file, _ := tr.Lookup(path)
+		if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ func (w *world) check() {
 	w.t.Helper()
 	m, t, layout := w.scratch()
 	content := map[string][]byte{"maps/sluice.map": nil} // is written by apply
-	for name, file := range t.Files {
+	for name, file := range t.All {
 		content[name] = file.Bytes()
 	}
 	want, err := load(content)
@@ -115,7 +115,7 @@ func (w *world) checkFiles(want *tree.Tree) {
 	if err != nil {
 		w.t.Fatalf("the current generation: %v", err)
 	}
-	for name, file := range want.Files {
+	for name, file := range want.All {
 		text, found := content[name]
 		if !found {
 			w.t.Fatalf("%s is missing", name)
@@ -126,7 +126,7 @@ func (w *world) checkFiles(want *tree.Tree) {
 	}
 	folders := map[string]bool{".": true, "conf.d": true, "maps": true, "crt-lists": true, "lists": true, "lua": true, "certs": true, "pages": true}
 	for name := range content {
-		if _, wanted := want.Files[name]; !wanted && name != "maps/sluice.map" {
+		if _, wanted := want.Lookup(name); !wanted && name != "maps/sluice.map" {
 			w.t.Fatalf("%s does not belong there", name)
 		}
 		folders[path.Dir(name)] = true
@@ -143,7 +143,7 @@ func (w *world) checkFiles(want *tree.Tree) {
 			return cmpError(err, statErr)
 		case name == "." || name == ".sluice" || name == "current":
 		case top == generation && (name == top || !entry.IsDir() || folders[below]):
-			if file := want.Files[below]; !entry.IsDir() && (!info.Mode().IsRegular() || file.Kind == tree.Cert && info.Mode() != 0o600) {
+			if file, _ := want.Lookup(below); !entry.IsDir() && (!info.Mode().IsRegular() || file.Kind == tree.Cert && info.Mode() != 0o600) {
 				w.t.Fatalf("%s has mode %s", name, info.Mode())
 			}
 		case strings.HasPrefix(top, "gen-") && (before == "" || before == top):
@@ -183,7 +183,8 @@ func (w *world) checkRegistry(t *tree.Tree, layout shard.Layout) {
 		if want.Path == "" {
 			continue
 		}
-		want.File, want.Size = t.Files[want.Path].Digest, t.Files[want.Path].Size
+		file, _ := t.Lookup(want.Path)
+		want.File, want.Size = file.Digest, file.Size
 		names = append(names, shard.RecordName(i))
 		have, err := shard.DecodeRecord(content[shard.RecordName(i)])
 		if diff := cmp.Diff(want, have); err != nil || diff != "" {

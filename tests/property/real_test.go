@@ -60,7 +60,8 @@ func (r *installed) config(c *apply.Config, pid func() int, hook func(point stri
 func (r *installed) die() {
 	pid, exited := r.supervisor.PID(), r.supervisor.Exited()
 	if pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
-		_ = <-exited // the reason is known
+		for range exited { // the reason is known
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ type world struct {
 	done     int  // plans carried out
 
 	meanwhile map[string][]event // by the point of a reload at which they come
+	flying    atomic.Bool        // a reload is
 	killIn    atomic.Int32       // steps; 0: never
 	killed    chan struct{}
 	worried   bool   // trouble is on its way: a failure is in order
@@ -115,7 +116,7 @@ func (w *world) fault(point string) {
 		close(w.killed)
 		runtime.Goexit()
 	}
-	if events := w.meanwhile[point]; events != nil {
+	if events := w.meanwhile[point]; events != nil && w.flying.Load() {
 		delete(w.meanwhile, point)
 		w.take(events)
 		p := w.plan()
@@ -223,18 +224,24 @@ func (w *world) converge() bool {
 // run carries out one plan, in a goroutine that the controller's death ends.
 func (w *world) run(p *plan.Plan) (out apply.Outcome, alive bool) {
 	w.killed = make(chan struct{})
-	done := make(chan apply.Outcome, 1)
+	killed, done := w.killed, make(chan apply.Outcome, 1)
+	w.flying.Store(p.Reload != nil)
+	defer w.flying.Store(false)
 	go func() {
 		if p.Reload == nil {
 			done <- w.apply.Do(context.Background(), p)
 			return
 		}
-		done <- <-w.apply.Reload(context.Background(), p)
+		select {
+		case out := <-w.apply.Reload(context.Background(), p):
+			done <- out
+		case <-killed:
+		}
 	}()
 	select {
 	case out := <-done:
 		return out, true
-	case <-w.killed:
+	case <-killed:
 		return apply.Outcome{}, false
 	}
 }

@@ -128,12 +128,13 @@ func (l *Line) Trace(refusal *process.Refusal, p *plan.Plan) []model.Origin {
 // content is what stands in a file of a plan's tree. Of the files that did not change
 // only shards are rendered again; what HAProxy says of others needs no look inside.
 func (l *Line) content(p *plan.Plan, path string) []byte {
-	if text := p.Tree.Files[path].Bytes(); text != nil {
+	file, _ := p.Tree.Lookup(path)
+	if text := file.Bytes(); text != nil {
 		return text
 	}
 	for i, record := range p.Next.Records {
 		if record.Path == path {
-			text, _ := l.renderer.Backends(p.Layout.Backends(i)) // it was rendered before
+			text, _ := l.renderer.Shard(p.Layout, i) // it was rendered before
 			return text
 		}
 	}

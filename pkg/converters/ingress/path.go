@@ -58,9 +58,10 @@ func checkPath(path string) (string, error) {
 	return normalise(path), nil
 }
 
-// normalise spells a path as the frontend's normalize-uri rules do: escapes of unreserved
-// characters decoded, other escapes with upper case digits, no double slashes, no dot
-// segments. Bytes that stand in no request are escaped, as clients do. See RFC 3986, 6.2.2.
+// normalise spells a path as the frontend does before it looks a request up: escapes
+// decoded but for those that would change what the path says, these with upper case digits,
+// no double slashes, no dot segments. Bytes that stand in no request are escaped, as
+// clients do. See RFC 3986, 6.2.2.
 func normalise(path string) string {
 	if strings.IndexFunc(path, special) < 0 && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
 		return path // nearly every path
@@ -76,7 +77,7 @@ func escape(path string) string {
 		c := path[i]
 		switch {
 		case c == '%' && i+2 < len(path) && hex(path[i+1]) >= 0 && hex(path[i+2]) >= 0:
-			if decoded := byte(hex(path[i+1])<<4 | hex(path[i+2])); unreserved(decoded) {
+			if decoded := byte(hex(path[i+1])<<4 | hex(path[i+2])); plain(decoded) {
 				b.WriteByte(decoded)
 			} else {
 				fmt.Fprintf(&b, "%%%02X", decoded)
@@ -93,9 +94,9 @@ func escape(path string) string {
 
 func hex(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
-func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
-}
+// plain tells whether the escape of a character says the same as the character: all that
+// can be printed, but what ends a segment, a path or an escape, or can't stand in a key.
+func plain(c byte) bool { return '!' <= c && c <= '~' && strings.IndexByte(`"#%/?\`, c) < 0 }
 
 // resolveDots takes out empty, "." and ".." segments, the latter with the one before it. A
 // path that ends in one of them ends with a slash.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -201,10 +200,10 @@ func (a *Apply) stage(n int, wanted *tree.Tree, number uint64) error {
 // wholeTree is the plan's tree as a new value, with the content of each file that some
 // step of the plan writes.
 func wholeTree(p *plan.Plan) *tree.Tree {
-	t := &tree.Tree{Files: maps.Clone(p.Tree.Files)}
+	t := p.Tree.Clone()
 	for _, w := range p.Writes {
-		if file, found := t.Files[w.File.Path]; found && file.Bytes() == nil && file.Digest == w.File.Digest {
-			t.Files[w.File.Path] = w.File
+		if file, found := t.Lookup(w.File.Path); found && file.Bytes() == nil && file.Digest == w.File.Digest {
+			t.Add(w.File)
 		}
 	}
 	return t

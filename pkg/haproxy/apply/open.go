@@ -3,7 +3,6 @@ package apply
 import (
 	"bytes"
 	"context"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -29,13 +28,10 @@ func generationIn(text []byte) (number uint64, of model.Digest) {
 
 // written is the digest of the files that sluice writes.
 func written(t *tree.Tree) model.Digest {
-	own := &tree.Tree{Files: t.Files}
-	for path, file := range t.Files {
+	own := t.Clone()
+	for path, file := range t.All {
 		if file.Kind == tree.Foreign {
-			if len(own.Files) == len(t.Files) {
-				own.Files = maps.Clone(t.Files)
-			}
-			delete(own.Files, path)
+			own.Remove(path)
 		}
 	}
 	return own.Digest()
@@ -136,7 +132,8 @@ func (a *Apply) Rescan() (*shard.Registry, []string, error) {
 	if err != nil {
 		return a.reg, nil, err
 	}
-	if file := tree.GenerationFile(a.file, a.reg.Tree.Digest()); a.settled && found.Files[tree.GenerationPath].Digest != file.Digest {
+	marked, _ := found.Lookup(tree.GenerationPath)
+	if file := tree.GenerationFile(a.file, a.reg.Tree.Digest()); a.settled && marked.Digest != file.Digest {
 		if err := a.cfg.Folder.Batch().WriteLoose(file); err != nil {
 			return a.reg, nil, err
 		}
@@ -160,23 +157,17 @@ func (a *Apply) stands(now *tree.Tree, served *model.Model) {
 }
 
 func withoutGeneration(t *tree.Tree) *tree.Tree {
-	next := &tree.Tree{Files: maps.Clone(t.Files)}
-	delete(next.Files, tree.GenerationPath)
+	next := t.Clone()
+	next.Remove(tree.GenerationPath)
 	return next
 }
 
 // differing are the paths that two trees do not have in common, sorted.
 func differing(a, b *tree.Tree) []string {
+	differ, gone := a.Diff(b)
 	var list []string
-	for path, file := range a.Files {
-		if other, found := b.Files[path]; !found || other.Digest != file.Digest {
-			list = append(list, path)
-		}
-	}
-	for path := range b.Files {
-		if _, found := a.Files[path]; !found {
-			list = append(list, path)
-		}
+	for _, file := range slices.Concat(differ, gone) {
+		list = append(list, file.Path)
 	}
 	slices.Sort(list)
 	return list

@@ -98,7 +98,7 @@ func (r renderer) render(reg *shard.Registry, layout shard.Layout, m *model.Mode
 		if !same || reg.Tree == nil || reg.Scanned {
 			return false
 		}
-		file, found := reg.Tree.Files[path]
+		file, found := reg.Tree.Lookup(path)
 		if found {
 			t.Add(file)
 		}

@@ -55,7 +55,7 @@ func (f *Folder) Compare() (*tree.Tree, error) {
 // walk looks at each file of the current generation and reads those that are not as they
 // were before.
 func (f *Folder) walk(before map[string]stamp, read func(file tree.File, text []byte)) (*tree.Tree, error) {
-	t := &tree.Tree{Files: map[string]tree.File{}}
+	t := &tree.Tree{}
 	n := f.Generation()
 	if n == 0 {
 		return t, nil
@@ -90,7 +90,7 @@ func (f *Folder) walk(before map[string]stamp, read func(file tree.File, text []
 				file.Digest = now.digest
 			}
 		}
-		t.Files[file.Path] = file
+		t.Add(file)
 		return nil
 	})
 	if err != nil {

@@ -36,7 +36,8 @@ func (f *Folder) Stage(n int, wanted, standing *tree.Tree) (map[tree.Kind]int, e
 		return nil, fmt.Errorf("stage generation %d: %w", n, err)
 	}
 	for _, path := range wanted.Paths() {
-		if err := s.put(wanted.Files[path]); err != nil {
+		file, _ := wanted.Lookup(path)
+		if err := s.put(file); err != nil {
 			return nil, fmt.Errorf("stage generation %d: %w", n, err)
 		}
 	}
@@ -64,7 +65,7 @@ func (s *stage) folders(wanted *tree.Tree) error {
 	for _, name := range tree.Folders() {
 		dirs[filepath.Join(s.batch.root, name)] = true
 	}
-	for path := range wanted.Files {
+	for path := range wanted.All {
 		full, err := s.batch.path(path)
 		if err != nil {
 			return err
@@ -107,7 +108,7 @@ func (s *stage) stands(file tree.File) bool {
 	if s.from == "" || s.standing == nil {
 		return false
 	}
-	old, found := s.standing.Files[file.Path]
+	old, found := s.standing.Lookup(file.Path)
 	return found && old.Digest == file.Digest && old.Size == file.Size
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
@@ -46,13 +48,25 @@ func replace(path string, content []byte, o options) error {
 	if o.fault != nil {
 		o.fault("file written")
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if err := putInPlace(temp, path, o.sync); err != nil {
+		return errors.Join(err, ignoreGone(os.Remove(temp)))
 	}
 	if o.fault != nil {
 		o.fault("file renamed")
 	}
 	return nil
+}
+
+// putInPlace gives a complete file its name, which another one may have.
+//
+// A file that was not synced must not take the place of another by a plain rename: ext4
+// writes such a file out at once (mount option auto_da_alloc), for programs that forget to
+// sync, and that costs more than all else. Exchanging the two does not.
+func putInPlace(temp, path string, synced bool) error {
+	if !synced && unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) == nil {
+		return os.Remove(temp) // the old file
+	}
+	return os.Rename(temp, path) // nothing stands there, or the file system knows no exchange
 }
 
 // Replace writes a file that is no part of a generation: whole or not at all, whatever

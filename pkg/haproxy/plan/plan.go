@@ -49,19 +49,14 @@ func Make(in Input) *Plan {
 func next(in Input) *shard.Registry {
 	records := slices.Clone(in.Layout.Records)
 	for i := range records {
-		if file, ok := in.Tree.Files[records[i].Path]; ok {
+		if file, ok := in.Tree.Lookup(records[i].Path); ok {
 			records[i].File, records[i].Size = file.Digest, file.Size
 		}
-	}
-	files := make(map[string]tree.File, len(in.Tree.Files))
-	for path, file := range in.Tree.Files {
-		file.Content, file.Secret = nil, nil
-		files[path] = file
 	}
 	return &shard.Registry{
 		Header:  in.Layout.Header,
 		Records: records,
-		Tree:    &tree.Tree{Files: files},
+		Tree:    in.Tree.Bare(),
 		Served:  in.Model,
 		Batch:   in.Old.Batch + 1,
 	}
@@ -74,21 +69,15 @@ var rank = map[tree.Kind]int{
 }
 
 func (in Input) planFiles(p *Plan) {
-	var before map[string]tree.File
-	if in.Old.Tree != nil {
-		before = in.Old.Tree.Files
+	differ, gone := in.Tree.Diff(in.Old.Tree)
+	for _, file := range differ {
+		_, exists := in.Old.Tree.Lookup(file.Path)
+		p.Writes = append(p.Writes, WriteFile{file, in.whyWrite(file, exists)})
 	}
-	for path, file := range in.Tree.Files {
-		if old, ok := before[path]; !ok || old.Digest != file.Digest {
-			p.Writes = append(p.Writes, WriteFile{file, in.whyWrite(file, ok)})
-		}
-	}
-	slices.SortFunc(p.Writes, func(a, b WriteFile) int {
-		return cmp.Or(cmp.Compare(rank[a.File.Kind], rank[b.File.Kind]), cmp.Compare(a.File.Path, b.File.Path))
-	})
-	for _, path := range slices.Sorted(maps.Keys(before)) {
-		if _, wanted := in.Tree.Files[path]; !wanted && before[path].Kind != tree.Generation {
-			p.Removals = append(p.Removals, RemoveFile{path, before[path].Kind, whyRemove(before[path])})
+	slices.SortStableFunc(p.Writes, func(a, b WriteFile) int { return cmp.Compare(rank[a.File.Kind], rank[b.File.Kind]) })
+	for _, file := range gone {
+		if file.Kind != tree.Generation {
+			p.Removals = append(p.Removals, RemoveFile{file.Path, file.Kind, whyRemove(file)})
 		}
 	}
 }

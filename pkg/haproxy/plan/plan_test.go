@@ -120,8 +120,8 @@ func TestShards(t *testing.T) {
 			if (p.Reload != nil) != c.reload || len(p.Commands) != c.commands {
 				t.Errorf("reload %v, %d commands; want %v, %d", p.Reload, len(p.Commands), c.reload, c.commands)
 			}
-			if left := len(p.Next.Tree.Files); left != len(p.Tree.Files) {
-				t.Errorf("the next registry has %d files, the tree %d", left, len(p.Tree.Files))
+			if left := p.Next.Tree.Len(); left != p.Tree.Len() {
+				t.Errorf("the next registry has %d files, the tree %d", left, p.Tree.Len())
 			}
 			if again := w.plan(p.Next, c.to); !again.Empty() {
 				t.Errorf("a second round is not empty: %v", again.Steps())
@@ -154,7 +154,7 @@ func TestAnotherNumberOfShardsIsANewGenerationWithoutReload(t *testing.T) {
 		if p.Next.Header.Generation != old.Header.Generation+1 {
 			t.Errorf("generation %d, want the next one", p.Next.Header.Generation)
 		}
-		for path := range p.Next.Tree.Files {
+		for path := range p.Next.Tree.All {
 			if path > shard.Path(shards-1) && strings.Contains(path, "50-backends") {
 				t.Errorf("%s is left over", path)
 			}

@@ -96,12 +96,27 @@ func Weight(s *model.Server) int {
 // "add server <backend>/<name>" at run time: address, weight, cookie and options.
 func AppendParameters(dst []byte, s *model.Server, options string) []byte {
 	if s.Host != "" {
-		dst = append(dst, s.Host...)
-		dst = append(dst, ':')
-		dst = strconv.AppendUint(dst, uint64(s.Port), 10)
+		dst = appendName(dst, s)
 	} else {
 		dst = s.Addr.AppendTo(dst)
 	}
+	return appendOptions(dst, s, options)
+}
+
+// appendName appends what model.Server.Name gives.
+func appendName(dst []byte, s *model.Server) []byte {
+	port := s.Port
+	if s.Host != "" {
+		dst = append(dst, s.Host...)
+	} else {
+		dst, port = s.Addr.Addr().AppendTo(dst), s.Addr.Port()
+	}
+	dst = append(dst, ':')
+	return strconv.AppendUint(dst, uint64(port), 10)
+}
+
+// appendOptions appends what stands behind the address.
+func appendOptions(dst []byte, s *model.Server, options string) []byte {
 	dst = append(dst, " weight "...)
 	dst = strconv.AppendInt(dst, int64(Weight(s)), 10)
 	if s.Cookie != "" {
@@ -118,19 +133,16 @@ func AppendParameters(dst []byte, s *model.Server, options string) []byte {
 // Append appends the "server" line, without indent and line feed.
 func Append(dst []byte, s *model.Server, options string) []byte {
 	dst = append(dst, "server "...)
-	if s.Host != "" {
-		dst = append(dst, s.Host...)
-	} else {
-		dst = s.Addr.Addr().AppendTo(dst)
-	}
-	dst = append(dst, ':')
-	port := s.Port
-	if s.Host == "" {
-		port = s.Addr.Port()
-	}
-	dst = strconv.AppendUint(dst, uint64(port), 10)
+	from := len(dst)
+	dst = appendName(dst, s)
+	end := len(dst)
 	dst = append(dst, ' ')
-	dst = AppendParameters(dst, s, options)
+	if s.Host == "" && s.Addr.Addr().Is6() {
+		dst = s.Addr.AppendTo(dst) // has brackets
+	} else {
+		dst = append(dst, dst[from:end]...) // is the name; spelling it out twice would cost
+	}
+	dst = appendOptions(dst, s, options)
 	if s.State == model.Maint {
 		dst = append(dst, " disabled"...)
 	}

@@ -65,12 +65,21 @@ func Path(shard int) string { return fmt.Sprintf("conf.d/50-backends-%03d.cfg", 
 // Backends are the backends of a shard, bucket by bucket and sorted by name in each.
 func (l Layout) Backends(shard int) []*model.Backend {
 	var list []*model.Backend
-	for i := range l.buckets(shard) {
-		if bucket := l.model.Backends.Bucket(i); bucket != nil {
-			list = append(list, bucket.Backends...)
-		}
+	for _, bucket := range l.Buckets(shard) {
+		list = append(list, bucket.Backends...)
 	}
 	return list
+}
+
+// Buckets yields the buckets of a shard with their numbers, but those without backends.
+func (l Layout) Buckets(shard int) func(func(int, *model.Bucket) bool) {
+	return func(yield func(int, *model.Bucket) bool) {
+		for i := range l.buckets(shard) {
+			if bucket := l.model.Backends.Bucket(i); bucket != nil && !yield(i, bucket) {
+				return
+			}
+		}
+	}
 }
 
 // buckets yields the numbers of the buckets of a shard: a run, so that a change of the
@@ -93,7 +102,7 @@ func (r *Registry) stands(record Record) bool {
 	if !r.Scanned || record.Path == "" {
 		return true
 	}
-	file, ok := r.Tree.Files[record.Path]
+	file, ok := r.Tree.Lookup(record.Path)
 	return ok && file.Digest == record.File
 }
 

@@ -71,7 +71,7 @@ func open(ctx context.Context, path string, l limits) (*session, error) {
 		conn.Close()
 		return nil, fmt.Errorf("setting a deadline on %s: %w", path, err)
 	}
-	s := &session{conn: conn, read: bufio.NewReaderSize(conn, 1<<16), ctx: ctx, limits: l, waiting: maxWait}
+	s := &session{conn: conn, read: bufio.NewReader(conn), ctx: ctx, limits: l, waiting: maxWait}
 	s.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	if _, err := conn.Write([]byte("set severity-output number;prompt i\n")); err != nil {
 		s.close()

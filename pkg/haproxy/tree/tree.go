@@ -1,10 +1,7 @@
 package tree
 
 import (
-	"encoding/binary"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
@@ -68,45 +65,4 @@ func (f File) Bytes() []byte {
 		return []byte(f.Secret.Reveal())
 	}
 	return f.Content
-}
-
-// Tree is the whole owned folder: what is not in it does not belong there.
-type Tree struct {
-	Files map[string]File // by path
-}
-
-// Paths are the paths of all files, sorted.
-func (t *Tree) Paths() []string { return slices.Sorted(maps.Keys(t.Files)) }
-
-// Digest identifies the files of a tree with their contents, maps/sluice.map left out.
-func (t *Tree) Digest() model.Digest {
-	// A sum over the files, each mixed with its path (FNV-1a): it tells an edited folder
-	// from one that is as it was written, and costs nanoseconds a file. It is no defence
-	// against somebody who computes collisions: that one may write the folder anyway.
-	var low, high uint64
-	for path, file := range t.Files {
-		if path == GenerationPath {
-			continue // it holds this digest
-		}
-		h := uint64(14695981039346656037)
-		for i := range len(path) {
-			h = (h ^ uint64(path[i])) * 1099511628211
-		}
-		low += (binary.LittleEndian.Uint64(file.Digest[:8]) ^ h) * 1099511628211
-		high += binary.LittleEndian.Uint64(file.Digest[8:]) * (h | 1)
-	}
-	var d model.Digest
-	binary.LittleEndian.PutUint64(d[:8], low)
-	binary.LittleEndian.PutUint64(d[8:], high)
-	return d
-}
-
-// Add puts a file into the tree.
-func (t *Tree) Add(files ...File) {
-	if t.Files == nil {
-		t.Files = make(map[string]File, len(files))
-	}
-	for _, f := range files {
-		t.Files[f.Path] = f
-	}
 }
