@@ -39,5 +39,5 @@ The examples will be served in a moment. Then try, from another terminal:
 The configuration that HAProxy runs on is .run/config/current. Ctrl-C stops everything.
 
 TEXT
-bin/sluice run --source "$folder" --config-dir "$PWD/.run/config" --state-dir "$PWD/.run/state" --run-dir "$PWD/.run/run" \
+bin/sluice run --source "$folder" --allow-local-endpoints --config-dir "$PWD/.run/config" --state-dir "$PWD/.run/state" --run-dir "$PWD/.run/run" \
   --http-address 127.0.0.1:8080 --https-address 127.0.0.1:8443 --admin-address 127.0.0.1:9090 --haproxy "$haproxy"

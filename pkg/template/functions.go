@@ -15,7 +15,7 @@ import (
 // functions are what a template may call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"word":       token.Word,
+		"word":       word,
 		"words":      words,
 		"address":    address,
 		"quoted":     token.Quoted,
@@ -28,6 +28,15 @@ func functions() template.FuncMap {
 		"corsOrigin": corsOrigin,
 		"unlessSaid": unlessSaid,
 	}
+}
+
+// word is one argument, bare where it can be. A name that a user chose must never stop the
+// rendering for everybody else.
+func word(text string) (string, error) {
+	if bare, err := token.Word(text); err == nil {
+		return bare, nil
+	}
+	return token.Quoted(text)
 }
 
 // words encodes a text of several words, each for itself.

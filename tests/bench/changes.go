@@ -3,18 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
+	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
-	"runtime/debug"
-	"time"
 )
 
 const (
 	endpointChanges = 200 // of each size
-	warmUp          = 5
-	maxChangeCPU    = 2 * time.Millisecond
+	warmUp          = 3   // changes for each shard: after a restart the first one renders the whole shard
 	maxChangeBytes  = 1_000_000
+
+	// What a change may cost, and what the parse of 10 000 Services took on the machine for
+	// which that was said: on a slower or busier one, both grow.
+	maxChangeCPU = 2 * time.Millisecond
+	parseCPU     = 870 * time.Millisecond
 )
 
 // costs are the sums over many changes of one endpoint.
@@ -29,8 +33,9 @@ type costs struct {
 
 // endpoints changes one endpoint after the other, in the few and in all Services by turns.
 func (b *bench) endpoints(ctx context.Context, few, all *world) error {
-	for i := range warmUp {
-		for _, w := range []*world{few, all} {
+	progress("changing endpoints")
+	for _, w := range []*world{few, all} {
+		for i := range warmUp * w.apply.Expected().Header.Shards {
 			if _, err := w.take(ctx, w.endpointChange(i, 1)); err != nil {
 				return err
 			}
@@ -61,7 +66,7 @@ func (b *bench) endpoints(ctx context.Context, few, all *world) error {
 // endpointChange replaces one endpoint of a Service; two changes in a row are of different
 // ones.
 func (w *world) endpointChange(i, version int) []snapshot.Change {
-	return []snapshot.Change{w.cluster.slice(i*37%w.cluster.services, version+i/w.cluster.services)}
+	return []snapshot.Change{w.cluster.slice(i*37%w.cluster.services, 2*(i/w.cluster.services)+version)}
 }
 
 func (c *costs) add(ctx context.Context, w *world, changes []snapshot.Change) error {
@@ -98,7 +103,11 @@ func (b *bench) reportEndpoints(little, much costs, idleFew, idleAll collector) 
 	t := &b.table
 	t.begin("One endpoint changes")
 	n := fmt.Sprintf(" (mean of %d)", much.changes)
-	t.claim("CPU for each change"+n, "<= 2 ms", milliseconds(total), total <= maxChangeCPU)
+	limit := max(maxChangeCPU, time.Duration(float64(maxChangeCPU)*b.parse.Seconds()/parseCPU.Seconds()))
+	if b.services != allServices {
+		limit = maxChangeCPU
+	}
+	t.claim("CPU for each change"+n, "<= 2 ms where the parse takes 0.87 s", fmt.Sprintf("%s (parse: %s)", milliseconds(total), seconds(b.parse)), total <= limit)
 	t.inform("of it conversion, shards, rendering, plan", milliseconds(line))
 	t.inform("of it commands, files, registry", milliseconds(apply))
 	t.inform("of it its share of garbage collections", milliseconds(collection))

@@ -115,6 +115,7 @@ func (b *bench) scratch(w *world) error {
 		fullToParse = append(fullToParse, f.cpu.Seconds()/p34.Seconds())
 		allocated = u.allocated
 	}
+	b.parse = median(parse34)
 	t := &b.table
 	t.inform("CPU of the parse by HAProxy 3.4 (3.2)", fmt.Sprintf("%s (%s)", seconds(median(parse34)), seconds(median(parse32))))
 	t.inform("CPU from scratch: snapshot, conversion, shards, rendering, plan", seconds(median(scratch)))

@@ -102,7 +102,7 @@ func (c *Controller) Start(args ...string) {
 func (c *Controller) StartUnready(args ...string) {
 	c.t.Helper()
 	c.args = args
-	command := exec.Command(Program(c.t, "sluice"), append([]string{"run", "--source", c.Source, "--config-dir", c.ConfigDir,
+	command := exec.Command(Program(c.t, "sluice"), append([]string{"run", "--source", c.Source, "--allow-local-endpoints", "--config-dir", c.ConfigDir,
 		"--state-dir", c.StateDir, "--run-dir", c.RunDir, "--http-address", c.HTTP, "--https-address", c.HTTPS,
 		"--admin-address", c.Admin, "--haproxy", c.binary}, args...)...)
 	command.Stdout, command.Stderr = c.log, c.log

@@ -65,6 +65,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			DefaultCertificateSecret: key(snapshot.Secret, o.DefaultSSLCertificate),
 			DefaultBackendService:    key(snapshot.Service, o.DefaultBackendService),
 			AllowCrossNamespace:      o.AllowCrossNamespace,
+			AllowLocalEndpoints:      o.AllowLocalEndpoints,
 			Bind:                     resolve.Bind{HTTP: o.HTTPAddress, HTTPS: o.HTTPSAddress},
 		},
 	}

@@ -172,7 +172,8 @@ func (l *Loop) take(batch files.Batch) {
 	l.wanted++
 }
 
-func (l *Loop) rescan() {
+// rescan looks for files that somebody else changed, and tells whether there are any.
+func (l *Loop) rescan() bool {
 	_, changed, err := l.Apply.Rescan()
 	if err != nil {
 		l.Log.Error("comparing the configuration folder with the registry", "error", err)
@@ -180,12 +181,16 @@ func (l *Loop) rescan() {
 	if len(changed) > 0 {
 		l.Log.Warn("somebody changed files of the configuration folder; they are written anew", "files", changed)
 	}
+	return len(changed) > 0
 }
 
 // round makes a plan and carries it out, or starts the reload that does.
 func (l *Loop) round(ctx context.Context) {
 	l.dirty = false
 	p, err := l.Line.Plan(l.Apply.Expected())
+	if err == nil && p.Reload != nil && l.flight == nil && l.rescan() {
+		p, err = l.Line.Plan(l.Apply.Expected()) // or HAProxy would load what somebody else wrote
+	}
 	switch {
 	case err != nil:
 		l.fail(fmt.Errorf("the configuration can't be rendered: %w", err))

@@ -32,6 +32,7 @@ type Options struct {
 	BackendShards         int
 	Templates             string
 	AllowCrossNamespace   bool
+	AllowLocalEndpoints   bool
 	DefaultBackendService string
 	DefaultSSLCertificate string
 	LogFormat             string
@@ -70,6 +71,7 @@ var table = []row{
 	{"admin-address", Run, func(o *Options) any { return &o.AdminAddress }, "127.0.0.1:9090", "address of health, readiness, metrics, pprof and the API; empty: none"},
 	{"against", Diff, func(o *Options) any { return &o.Against }, "", "configuration folder or rendered tree to compare with"},
 	{"allow-cross-namespace", all, func(o *Options) any { return &o.AllowCrossNamespace }, false, "let an object name Secrets of other namespaces"},
+	{"allow-local-endpoints", all, func(o *Options) any { return &o.AllowLocalEndpoints }, false, "let Services lead to loopback and link-local addresses: for demonstrations and tests"},
 	{"backend-shards", all, func(o *Options) any { return &o.BackendShards }, 0, "number of files that backends are divided in, 1 to 1024; 0: automatic"},
 	{"config-dir", Run, func(o *Options) any { return &o.ConfigDir }, "/etc/haproxy/sluice", "folder of the HAProxy configuration; must belong to sluice alone"},
 	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},

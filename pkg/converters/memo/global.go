@@ -47,6 +47,7 @@ func (m *Memo) runGlobal() {
 	set, findings := settings.Globals(layer)
 	globals := resolve.NewGlobals(set)
 	globals.AnyNamespace = m.options.AllowCrossNamespace
+	globals.LocalEndpoints = m.options.AllowLocalEndpoints
 	findings = slices.Concat(findings, globals.Findings)
 	if g.set == nil || !set.Equal(g.set, settings.AnyScope) {
 		m.runProcess(set)

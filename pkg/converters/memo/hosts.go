@@ -1,6 +1,7 @@
 package memo
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -133,17 +134,26 @@ func (m *Memo) flagsOf(h *host) string {
 	return flags
 }
 
-// hasTLS tells whether the host, or the wildcard that covers it, has a certificate.
+// hasTLS tells whether the host, or the wildcard that covers it, has a certificate. It counts
+// only if a namespace asks for it that serves a path of the host, too: nobody sends another
+// one's clients to https.
 func (m *Memo) hasTLS(h *host) bool {
-	if len(h.claims) > 0 {
-		return true
+	claims := h.claims
+	if parent := parentOf(h.name); parent != "" {
+		if above := m.hosts[wildcard+parent]; above != nil {
+			claims = slices.Concat(claims, above.claims)
+		}
 	}
-	parent := parentOf(h.name)
-	if parent == "" {
+	if len(claims) == 0 {
 		return false
 	}
-	above := m.hosts[wildcard+parent]
-	return above != nil && len(above.claims) > 0
+	found := false
+	h.routes.each(func(r *route) {
+		found = found || len(r.claims) > 0 && slices.ContainsFunc(claims, func(c claim) bool {
+			return c.unit.key.Namespace == r.claims[0].unit.key.Namespace
+		})
+	})
+	return found
 }
 
 // guarded tells whether the spelling of a path decides about a protection: some route of the

@@ -20,6 +20,7 @@ type Options struct {
 	DefaultBackendService    snapshot.Key       // serves what nobody claims, through its first port
 	Bind                     resolve.Bind
 	AllowCrossNamespace      bool // objects may name Secrets of other namespaces
+	AllowLocalEndpoints      bool // Services may lead to loopback and link-local addresses
 }
 
 // Memo holds the units and the Model that they last gave.

@@ -27,25 +27,30 @@ type endpoints struct {
 	dns      bool           // one of them is a DNS name
 	findings []report.Finding
 
-	podUID bool
+	rules endpointRules
 }
 
-// endpointsOf resolves the port of a Service, nil where it does not exist. With podUID,
-// each server's cookie is the UID of its pod, where the slice names it.
-func endpointsOf(v *snapshot.View, service *corev1.Service, ref BackendRef, podUID bool) endpoints {
+// endpointRules are options that matter to endpoints.
+type endpointRules struct {
+	podUID bool // a server's cookie is the UID of its pod, where the slice names it
+	local  bool // loopback and link-local addresses are allowed
+}
+
+// endpointsOf resolves the port of a Service, nil where it does not exist.
+func endpointsOf(v *snapshot.View, service *corev1.Service, ref BackendRef, rules endpointRules) endpoints {
 	asker := ref.Origin
 	if service == nil {
 		return failed(report.ServiceMissing, asker, "Service %s/%s does not exist", ref.Namespace, ref.Service)
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
-		return external(service, ref.Port, asker)
+		return external(service, ref, rules)
 	}
 	port := servicePort(service, ref.Port)
 	if port == nil {
 		return portMissing(service, ref.Port, asker)
 	}
 	list := v.Slices(ref.Namespace, ref.Service)
-	e := endpoints{servers: make([]model.Server, 0, countEndpoints(list)), podUID: podUID}
+	e := endpoints{servers: make([]model.Server, 0, countEndpoints(list)), rules: rules}
 	for _, slice := range list {
 		e.addSlice(slice, port.Name, service.Spec.PublishNotReadyAddresses)
 	}
@@ -111,7 +116,8 @@ func portMissing(service *corev1.Service, want string, asker model.Origin) endpo
 
 // external is the one server of a Service of type ExternalName. EndpointSlices that are
 // left over from another type of the Service do not count.
-func external(service *corev1.Service, want string, asker model.Origin) endpoints {
+func external(service *corev1.Service, ref BackendRef, rules endpointRules) endpoints {
+	want, asker := ref.Port, ref.Origin
 	number, isNumber := portNumber(want)
 	if len(service.Spec.Ports) > 0 {
 		port := servicePort(service, want)
@@ -127,15 +133,15 @@ func external(service *corev1.Service, want string, asker model.Origin) endpoint
 	}
 	var e endpoints
 	name := strings.TrimSuffix(service.Spec.ExternalName, ".")
-	if addr, err := netip.ParseAddr(name); err == nil && usable(addr) {
+	if addr, err := netip.ParseAddr(name); err == nil && rules.allow(addr) {
 		e.servers = []model.Server{{Addr: netip.AddrPortFrom(addr.Unmap(), uint16(number))}}
 		return e
 	}
 	host := strings.ToLower(name)
-	if !token.IsHostname(host) {
+	if !token.IsHostname(host) || host == "localhost" && !rules.local {
 		object := snapshot.Key{Kind: snapshot.Service, Namespace: service.Namespace, Name: service.Name}.Origin()
 		object.Field = "spec.externalName"
-		return failed(report.EndpointInvalid, object, "%q is not a DNS name", service.Spec.ExternalName)
+		return failed(report.EndpointInvalid, object, "%q is neither a DNS name nor an address that a server may have", service.Spec.ExternalName)
 	}
 	e.servers, e.dns = []model.Server{{Host: host, Port: uint16(number)}}, true
 	return e
@@ -159,7 +165,7 @@ func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, portName string, 
 	}
 	bad, badAt := 0, 0
 	for i := range slice.Endpoints {
-		server, ok := serverOf(slice, &slice.Endpoints[i], uint16(*port.Port))
+		server, ok := e.rules.serverOf(slice, &slice.Endpoints[i], uint16(*port.Port))
 		if !ok {
 			if bad == 0 {
 				badAt = i
@@ -169,7 +175,7 @@ func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, portName string, 
 		}
 		server.State = stateOf(&slice.Endpoints[i].Conditions, publishNotReady)
 		e.dns = e.dns || server.Host != ""
-		if target := slice.Endpoints[i].TargetRef; e.podUID && target != nil && isUID(string(target.UID)) {
+		if target := slice.Endpoints[i].TargetRef; e.rules.podUID && target != nil && isUID(string(target.UID)) {
 			server.Cookie = string(target.UID)
 		}
 		e.servers = append(e.servers, server)
@@ -177,7 +183,7 @@ func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, portName string, 
 	if bad > 0 {
 		// One finding for a slice: it may hold 1 000 endpoints.
 		e.blame(slice, fmt.Sprintf("endpoints[%d].addresses", badAt),
-			"%d of %d endpoints have no address that a server can have, the first one is %q",
+			"%d of %d endpoints have no address that a server may have, the first one is %q",
 			bad, len(slice.Endpoints), firstAddress(&slice.Endpoints[badAt]))
 	}
 }
@@ -217,23 +223,27 @@ func firstAddress(endpoint *discoveryv1.Endpoint) string {
 
 // serverOf is the server of an endpoint. Only the first address counts: the API gives no
 // meaning to further ones.
-func serverOf(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint, port uint16) (model.Server, bool) {
+func (r endpointRules) serverOf(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint, port uint16) (model.Server, bool) {
 	text := firstAddress(endpoint)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
 		host := strings.ToLower(strings.TrimSuffix(text, "."))
-		return model.Server{Host: host, Port: port}, token.IsHostname(host)
+		return model.Server{Host: host, Port: port}, token.IsHostname(host) && (host != "localhost" || r.local)
 	}
 	addr, err := netip.ParseAddr(text)
-	if err != nil || !usable(addr) {
+	if err != nil || !r.allow(addr) {
 		return model.Server{}, false
 	}
 	return model.Server{Addr: netip.AddrPortFrom(addr.Unmap(), port)}, true
 }
 
-// usable tells whether a server can have the address. To HAProxy 0.0.0.0 and :: mean "the
-// address that the client connected to", that is, the proxy itself.
-func usable(addr netip.Addr) bool {
+// allow tells whether a server may have the address. To HAProxy 0.0.0.0 and :: mean "the
+// address that the client connected to", that is, the proxy itself; loopback addresses are
+// those of what runs beside it, link-local ones often those of a cloud's metadata.
+func (r endpointRules) allow(addr netip.Addr) bool {
 	addr = addr.Unmap()
+	if !r.local && (addr.IsLoopback() || addr.IsLinkLocalUnicast()) {
+		return false
+	}
 	return !addr.IsUnspecified() && !addr.IsMulticast() && addr.Zone() == ""
 }
 

@@ -83,8 +83,8 @@ var endpointTests = map[string]struct {
 	"DNS names": {
 		[]any{service(port(80, "http")), ofType(slice("a", httpName, p8080, endpoint("B.example.com."), endpoint("a b")), discoveryv1.AddressTypeFQDN)},
 		"80", "b.example.com:8080 ready", "EndpointInvalid"},
-	"loopback is an address like any other": {
-		[]any{service(port(80, "http")), slice("a", httpName, p8080, endpoint("127.0.0.1"))}, "80", "127.0.0.1:8080 ready", ""},
+	"loopback and link-local addresses are refused": {
+		[]any{service(port(80, "http")), slice("a", httpName, p8080, endpoint("127.0.0.1"), endpoint("::1"), endpoint("169.254.169.254"))}, "80", "", "EndpointInvalid"},
 	"addresses that no server can have": {
 		[]any{service(port(80, "http")), slice("a", httpName, p8080, endpoint("0.0.0.0"), endpoint("::"), endpoint("224.0.0.1"),
 			endpoint("fe80::1%eth0"), endpoint("10.0.0.256"), endpoint("10.0.0.1 check"), discoveryv1.Endpoint{}, endpoint("10.0.0.7"))},
@@ -124,7 +124,7 @@ func TestEndpoints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ref := BackendRef{Namespace: "default", Service: "web", Port: test.port}
 			v := view(t, test.objects...)
-			got := endpointsOf(v, v.Service("default", "web"), ref, false)
+			got := endpointsOf(v, v.Service("default", "web"), ref, endpointRules{})
 			if s := states(got.servers); s != test.want {
 				t.Errorf("servers %q, want %q", s, test.want)
 			}

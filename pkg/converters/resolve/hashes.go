@@ -1,20 +1,23 @@
 package resolve
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 )
 
-// Bounds of one password hash (DESIGN section 6). 10 000 rounds of sha-crypt take about
-// 3 ms, bcrypt of cost 10 about 100 ms; each step of the cost doubles it.
+// Bounds of one password hash. HAProxy computes it for each request, in the thread that
+// serves everybody: 10 000 rounds of sha-crypt take about 3 ms, and so does bcrypt of cost
+// 5; each step of the cost doubles it. With cost 10, sixteen clients that know their
+// password slow everybody else's requests down to seconds.
 const (
 	minRounds     = 1000 // fewer are refused by crypt(3) itself
 	defaultRounds = 5000
 	maxRounds     = 10000
 	minBcrypt     = 4
-	maxBcrypt     = 10
+	maxBcrypt     = 5
 
 	nanosecondsPerRound = 300
 	nanosecondsMD5      = 500_000
@@ -46,7 +49,7 @@ func checkHash(hash string) (nanoseconds int64, r badLine) {
 
 func unknownKind() badLine {
 	return refuse(report.PasswordHashRefused,
-		"the kind of hash is not known; write $5$ or $6$ (mkpasswd -m sha-512), $2y$ (htpasswd -B -C 10) or $1$")
+		"the kind of hash is not known; write $5$ or $6$ (mkpasswd -m sha-512), $2y$ (htpasswd -B -C 5) or $1$")
 }
 
 func cutKind(hash string) (kind, rest string, ok bool) {
@@ -98,7 +101,7 @@ func checkBcrypt(rest string) (nanoseconds int64, r badLine) {
 		return 0, malformed()
 	}
 	if cost > maxBcrypt {
-		return 0, badLine{report.PasswordHashRefused, "bcrypt of a cost above 10; each login would hold up everybody's requests", true}
+		return 0, badLine{report.PasswordHashRefused, fmt.Sprintf("bcrypt of a cost above %d (htpasswd -B -C %d); each request would hold up everybody's", maxBcrypt, maxBcrypt), true}
 	}
 	return nanosecondsBcrypt << cost, badLine{}
 }

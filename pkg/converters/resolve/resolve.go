@@ -19,6 +19,9 @@ type Globals struct {
 	// AnyNamespace lets an object name Secrets of other namespaces (--allow-cross-namespace).
 	// The global ConfigMap and class parameters always may, they are the administrator's.
 	AnyNamespace bool
+	// LocalEndpoints lets a Service lead to loopback and link-local addresses: to what runs
+	// beside HAProxy, the admin address for one (--allow-local-endpoints).
+	LocalEndpoints bool
 
 	// web is what a backend without options of its own does. It is nil where the global
 	// settings name a Secret: then each backend has to look that up.

@@ -18,9 +18,9 @@ const usersKey = "auth"
 // configuration, and one at each login.
 const (
 	maxUsers   = 1000
-	maxName    = 255           // bytes of a user's name
-	maxPlain   = 1024          // bytes of a plain password
-	hashBudget = 2_000_000_000 // nanoseconds of all hashes of one Secret
+	maxName    = 255         // bytes of a user's name
+	maxPlain   = 1024        // bytes of a plain password
+	hashBudget = 500_000_000 // nanoseconds of all hashes of one Secret
 )
 
 // userlist is what became of a Secret with users. list is nil where nobody could log in
