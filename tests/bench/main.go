@@ -82,7 +82,7 @@ func newBench(args []string) (*bench, error) {
 			return nil, fmt.Errorf("HAProxy %s is needed: set %s to its path, or run `make bench`, which does so", branch, name)
 		}
 	}
-	var sink io.Writer = io.Discard
+	sink := io.Discard
 	if *verbose {
 		sink = os.Stderr
 	}

@@ -106,6 +106,7 @@ func (t *traffic) rendered(c cluster, dir, address string) error {
 	if err != nil {
 		return err
 	}
+	s.memo.AllowLocalEndpoints = true // the pods are
 	l := newLine(s)
 	l.take(append(c.changes(), settings(map[string]string{"nbthread": "1", "max-connections": "5000", "syslog-endpoint": t.log})))
 	files := map[string]string{}

@@ -133,12 +133,13 @@ func external(service *corev1.Service, ref BackendRef, rules endpointRules) endp
 	}
 	var e endpoints
 	name := strings.TrimSuffix(service.Spec.ExternalName, ".")
-	if addr, err := netip.ParseAddr(name); err == nil && rules.allow(addr) {
+	addr, err := netip.ParseAddr(name)
+	if err == nil && rules.allow(addr) {
 		e.servers = []model.Server{{Addr: netip.AddrPortFrom(addr.Unmap(), uint16(number))}}
 		return e
 	}
 	host := strings.ToLower(name)
-	if !token.IsHostname(host) || host == "localhost" && !rules.local {
+	if err == nil || !token.IsHostname(host) || host == "localhost" && !rules.local {
 		object := snapshot.Key{Kind: snapshot.Service, Namespace: service.Namespace, Name: service.Name}.Origin()
 		object.Field = "spec.externalName"
 		return failed(report.EndpointInvalid, object, "%q is neither a DNS name nor an address that a server may have", service.Spec.ExternalName)

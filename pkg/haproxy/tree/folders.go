@@ -39,7 +39,10 @@ func (t *Tree) Lookup(path string) (File, bool) {
 	if t == nil {
 		return File{}, false
 	}
-	f := t.folders[folderOf(path)]
+	return t.folders[folderOf(path)].lookup(path)
+}
+
+func (f *folder) lookup(path string) (File, bool) {
 	if f == nil {
 		return File{}, false
 	}
@@ -211,21 +214,23 @@ func (t *Tree) Diff(other *Tree) (differ, gone []File) {
 		other = &Tree{}
 	}
 	for name, f := range t.folders {
-		if f == other.folders[name] {
+		before := other.folders[name]
+		if before == f {
 			continue
 		}
 		for path, file := range f.files {
-			if old, found := other.Lookup(path); !found || old.Digest != file.Digest {
+			if old, found := before.lookup(path); !found || old.Digest != file.Digest {
 				differ = append(differ, file)
 			}
 		}
 	}
-	for name, f := range other.folders {
-		if f == t.folders[name] {
+	for name, before := range other.folders {
+		f := t.folders[name]
+		if f == before {
 			continue
 		}
-		for path, file := range f.files {
-			if _, found := t.Lookup(path); !found {
+		for path, file := range before.files {
+			if _, found := f.lookup(path); !found {
 				gone = append(gone, file)
 			}
 		}
