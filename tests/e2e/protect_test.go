@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -350,4 +352,45 @@ func holds(t *testing.T, c *harness.Controller, text string) []string {
 		}
 	}
 	return found
+}
+
+// A connection that a client keeps belongs to the old worker after a reload: a protection
+// that came with the reload holds there, too.
+func TestNewProtectionHoldsOnKeptConnections(t *testing.T) {
+	harness.EachVersion(t, func(t *testing.T, binary string) {
+		t.Parallel()
+		pod := harness.NewPod(t, "web-1")
+		base := harness.Class + plainUsers + harness.Service("web") + harness.Slice("web", pod)
+		c := start(t, binary, map[string]string{"base.yaml": base, "web.yaml": harness.Ingress("web", "a.example", "web")})
+		client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+		get := func(path string) int {
+			t.Helper()
+			request, err := http.NewRequest(http.MethodGet, "http://"+c.HTTP+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = "a.example"
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if _, err = io.Copy(io.Discard, response.Body); err != nil {
+				t.Fatal(err)
+			}
+			return response.StatusCode
+		}
+		if status := get("/admin"); status != 200 {
+			t.Fatalf("status %d before the protection", status)
+		}
+		change(t, c, map[string]string{"admin.yaml": harness.IngressPath("admin", "a.example", "/admin", "web", "auth-secret", "users")})
+		for range 2 { // the kept connection, and a new one
+			if status := get("/admin"); status != 401 && status != 503 {
+				t.Errorf("status %d", status)
+			}
+		}
+		if status := get("/"); status != 200 {
+			t.Errorf("status %d of what is not protected", status)
+		}
+	})
 }

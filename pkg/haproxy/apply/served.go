@@ -165,6 +165,6 @@ func leadsNowhere(m *model.Model, c plan.EditMap) bool {
 		return false
 	}
 	return slices.ContainsFunc(c.Edits, func(e model.Edit) bool {
-		return e.Value != nil && m.Backends.Lookup(*e.Value) == nil
+		return e.Value != nil && *e.Value != plan.Denied && m.Backends.Lookup(*e.Value) == nil
 	})
 }

@@ -44,6 +44,11 @@ func (s *Shape) Lists() []*List {
 	return lists
 }
 
+// Protection identifies what keeps somebody out, whatever else the shape does.
+func (s *Shape) Protection() Digest {
+	return Shape{Deny: s.Deny, AllowList: s.AllowList, AllowExcept: s.AllowExcept, DenyList: s.DenyList, DenyExcept: s.DenyExcept, BasicAuth: s.BasicAuth}.Digest()
+}
+
 // Protects tells whether the shape keeps anybody out.
 func (s *Shape) Protects() bool {
 	return s.Deny != 0 || len(s.Lists()) > 0 || s.BasicAuth != nil

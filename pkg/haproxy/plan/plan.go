@@ -34,7 +34,7 @@ func Make(in Input) *Plan {
 		p.Reload = &Reload{[]string{"worker unknown: " + cmp.Or(in.Old.Unknown, "first start")}}
 	case len(reasons) > 0:
 		p.Reload = &Reload{reasons}
-		p.Commands = early(commands)
+		p.Commands = append(early(commands), in.tighten()...)
 	default:
 		p.Commands = commands
 		p.Stage = in.Old.Header.Shards != in.Layout.Header.Shards && touchesShards(p)

@@ -1,0 +1,45 @@
+package plan
+
+import "github.com/sluice-proxy/sluice/pkg/haproxy/model"
+
+// Denied is the backend of every configuration that answers 503: sluice's own names begin
+// with _, which no namespace does.
+const Denied = "_denied"
+
+// tighten are the routes that a reload puts behind a protection. Connections that clients
+// keep belong to the old worker, which does not know the protection: until they are gone,
+// such a route leads to nobody there.
+func (in Input) tighten() []RuntimeCommand {
+	var commands []RuntimeCommand
+	for _, name := range [...]string{model.TableExact, model.TablePrefix} {
+		old := table(in.Old.Served, name)
+		edit := EditMap{Map: name}
+		for _, e := range table(in.Model, name).Diff(old) {
+			if e.Value == nil {
+				continue
+			}
+			before, known := old.Lookup(e.Key)
+			if !in.protectsMore(before, *e.Value) {
+				continue
+			}
+			denied := Denied
+			edit.Edits = append(edit.Edits, model.Edit{Key: e.Key, Value: &denied})
+			edit.Add = append(edit.Add, !known)
+		}
+		if len(edit.Edits) > 0 {
+			commands = append(commands, RuntimeCommand{edit, "routes get a protection that the old worker does not know"})
+		}
+	}
+	return commands
+}
+
+// protectsMore tells whether a route protects in another way than before, when it led to
+// the named backend or, with an empty name, to whatever a shorter path leads to.
+func (in Input) protectsMore(before, after string) bool {
+	wanted := in.Model.Backends.Lookup(after)
+	if wanted == nil || !wanted.Profile.Shape.Protects() {
+		return false
+	}
+	old := in.Old.Served.Backends.Lookup(before)
+	return old == nil || old.Profile.Shape.Protection() != wanted.Profile.Shape.Protection()
+}
