@@ -33,7 +33,8 @@ func runCommand(s streams) *cobra.Command {
 		Short: "Serve manifests with HAProxy and follow their changes",
 		Long: `Read manifests, render the HAProxy configuration they ask for, start HAProxy on it and
 keep the running HAProxy equal to the manifests as they change. If an HAProxy of an earlier
-run still serves what its files say, it is taken over as it is.`,
+run still serves what its files say, it is taken over as it is. With --once HAProxy goes on
+serving when the command ends, and goes on writing its access log to the same output.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return run(command.Context(), o, s)

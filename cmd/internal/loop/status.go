@@ -1,6 +1,9 @@
 package loop
 
 import (
+	"context"
+	"log/slog"
+
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 )
@@ -31,9 +34,33 @@ func (l *Loop) publish(reg *shard.Registry) {
 // first events are through and then once in a while, not for each event.
 func (l *Loop) report() {
 	l.reported = true
+	before := l.status.Findings
 	l.status.Findings = l.Line.Report()
+	l.logFindings(before, l.status.Findings)
 	l.Metrics.Findings(countByCode(l.status.Findings), len(l.status.Quarantined))
 }
+
+// logFindings says what is new and what is gone, each finding once.
+func (l *Loop) logFindings(before, after []report.Finding) {
+	known := make(map[report.Finding]bool, len(before))
+	for _, f := range before {
+		known[f] = true
+	}
+	for _, f := range after {
+		if !known[f] {
+			l.Log.Log(context.Background(), levels[f.Severity()], "finding", "what", f.String())
+		}
+		delete(known, f)
+	}
+	for _, f := range before {
+		if known[f] {
+			l.Log.Info("finding is gone", "what", f.String())
+		}
+	}
+}
+
+// levels are the levels of the log by severity.
+var levels = [...]slog.Level{report.Info: slog.LevelInfo, report.Warning: slog.LevelWarn, report.Error: slog.LevelError}
 
 func countByCode(findings []report.Finding) map[string]int {
 	counts := map[string]int{}

@@ -46,7 +46,12 @@ func (c Class) selects(v *snapshot.View, ing *networkingv1.Ingress, origin model
 		}
 		return c.ours(class)
 	}
-	for _, class := range v.DefaultClasses() {
+	defaults := v.DefaultClasses()
+	if len(defaults) == 0 && !c.WatchWithout {
+		return selection{findings: []report.Finding{report.New(report.ClassNone, origin,
+			"the Ingress names no class, and no IngressClass is marked as default: it is not served; set spec.ingressClassName")}}
+	}
+	for _, class := range defaults {
 		if class.Spec.Controller == c.Controller {
 			return c.ours(class)
 		}

@@ -221,7 +221,7 @@ func TestClass(t *testing.T) {
 		"our class belongs to another controller":                 {annotations: legacy("sluice"), others: []snapshot.Change{classChange("sluice", "example.com/x")}},
 		"the annotation wins over the field":                      {field: new("sluice"), annotations: legacy("nginx")},
 		"an empty annotation says nothing":                        {field: new("sluice"), annotations: legacy(""), mine: true},
-		"no class and no default class":                           {},
+		"no class and no default class":                           {findings: []string{"ClassNone "}},
 		"no class, but those without are watched":                 {class: Class{WatchWithout: true}, mine: true},
 		"no class, and the default class is ours":                 {others: []snapshot.Change{defaultClass("d", ours)}, mine: true},
 		"no class, and the default class is another controller's": {others: []snapshot.Change{defaultClass("d", "example.com/x")}},

@@ -110,6 +110,8 @@ func (in Input) whyShard(path string) string {
 		wanted = record
 		if i < len(in.Old.Records) {
 			stands = in.Old.Records[i]
+		} else {
+			stands = in.recovered(path, record)
 		}
 	}
 	digests := make(map[string]model.Digest, len(stands.Backends))
@@ -140,6 +142,26 @@ func (in Input) whyShard(path string) string {
 		return "content differs"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// recovered is what a record would say of a shard file that was not written by this
+// process: the names of its backends. Whether one of them differs is not known.
+func (in Input) recovered(path string, wanted shard.Record) shard.Record {
+	var record shard.Record
+	if in.Old.Served == nil {
+		return record
+	}
+	digests := make(map[string]model.Digest, len(wanted.Backends))
+	for _, m := range wanted.Backends {
+		digests[m.Name] = m.Digest
+	}
+	shards := len(in.Layout.Records)
+	for b := range in.Old.Served.Backends.All {
+		if shard.Path(model.BucketOf(b.Name)*shards/model.Buckets) == path {
+			record.Backends = append(record.Backends, shard.Member{Name: b.Name, Digest: digests[b.Name]})
+		}
+	}
+	return record
 }
 
 // few is a list of names that a person reads: the first three and the number of others.
