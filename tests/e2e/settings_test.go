@@ -191,7 +191,7 @@ func TestAddedServersBehaveLikeThoseOfTheFile(t *testing.T) {
 		compare := func(when string) {
 			t.Helper()
 			for _, name := range slices.Sorted(maps.Keys(options)) {
-				sameForBoth(t, c, when+": "+name, name, options[name], pods[name])
+				pair{name, options[name], pods[name]}.sameForBoth(t, c, when)
 			}
 		}
 		compare("added")
@@ -206,10 +206,18 @@ func TestAddedServersBehaveLikeThoseOfTheFile(t *testing.T) {
 	})
 }
 
+// pair are the two pods of a set of options: one is a server of the file, one was added.
+type pair struct {
+	name   string
+	option serverOption
+	pods   [2]*harness.Pod
+}
+
 // sameForBoth compares the two servers with one another, and what the pods see with what was
 // asked for.
-func sameForBoth(t *testing.T, c *harness.Controller, what, name string, o serverOption, pods [2]*harness.Pod) {
+func (p pair) sameForBoth(t *testing.T, c *harness.Controller, when string) {
 	t.Helper()
+	name, o, pods, what := p.name, p.option, p.pods, when+": "+p.name
 	if name != "verify-gone" { // which has no servers
 		harness.Eventually(t, what+": the servers are alike", func() error { return alike(t, c, name, o.stat) })
 	}

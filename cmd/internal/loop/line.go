@@ -39,7 +39,6 @@ type Line struct {
 	runDir   string
 
 	model    *model.Model
-	layout   shard.Layout     // of the last plan
 	findings []report.Finding // of the source
 }
 

@@ -74,7 +74,7 @@ func (m *Memo) settleTLS() {
 			h.certificate = unit
 		}
 		m.work.hosts.add(h)
-		if name, ok := strings.CutPrefix(h.name, wildcard); ok && h.grouped != (len(h.claims) > 0) {
+		if name, ok := strings.CutPrefix(h.name, wildcard); ok {
 			m.below[name].each(m.work.hosts.add)
 		}
 	}
