@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
@@ -57,11 +58,17 @@ func WriteTree(t testing.TB, folder string, tr *tree.Tree) {
 }
 
 // Check runs haproxy -c on the tree below a folder and fails the test with what HAProxy
-// said if it refuses the tree or warns about it.
+// said if it refuses the tree or warns about it. One warning does not count: HAProxy 3.4
+// measures how long a password hash takes, which on a busy machine says nothing of the hash.
 func Check(t testing.TB, binary, folder string) {
 	t.Helper()
 	out, err := exec.Command(binary, "-c", "-f", filepath.Join(folder, "conf.d")).CombinedOutput()
-	if err != nil || len(out) > 0 {
+	bad := err != nil
+	for line := range strings.Lines(string(out)) {
+		level := strings.HasPrefix(line, "[WARNING]") || strings.HasPrefix(line, "[ALERT]")
+		bad = bad || level && !strings.Contains(line, "the hash algorithm used for this password takes")
+	}
+	if bad {
 		t.Errorf("%s -c: %v\n%s", binary, err, out)
 	}
 }
