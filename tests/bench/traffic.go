@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -187,6 +188,7 @@ func (t *traffic) compare(ctx context.Context) error {
 	rounds := map[string][]round{}
 	for i := range 2*t.bench.rounds + 1 {
 		progress("round %d", i+1)
+		slices.Reverse(names) // so that what changes slowly hits all alike
 		for _, name := range names {
 			r, err := t.load(ctx, name, roundTime)
 			if err != nil {
