@@ -47,25 +47,60 @@ func (b *bench) requests(ctx context.Context) error {
 	few, many, all := shared, shared, shared
 	few.ingresses, many.ingresses = fewHosts, manyHosts
 	all.services, all.ingresses, all.share = manyHosts, manyHosts, nil
-	t := &traffic{bench: b, wrk: wrk, log: sink.LocalAddr().String()}
-	defer t.stop()
-	for _, c := range []struct {
-		name    string
-		hosts   int
-		cluster cluster
-		write   func(*traffic, cluster, string, string) error
-	}{
-		{"few", fewHosts, few, (*traffic).rendered},
-		{"many", manyHosts, many, (*traffic).rendered},
-		{"all", manyHosts, all, (*traffic).rendered},
-		{"hand", manyHosts, all, (*traffic).handWritten},
-		{"handFew", fewHosts, few, (*traffic).handWritten},
-	} {
-		if err := t.start(c.name, c.hosts, func(dir, address string) error { return c.write(t, c.cluster, dir, address) }); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+	log := sink.LocalAddr().String()
+	b.table.begin("Requests")
+	if err := b.byHosts(ctx, wrk, log, few, many); err != nil {
+		return err
 	}
-	return t.compare(ctx)
+	return b.byBackends(ctx, wrk, log, all)
+}
+
+// byHosts compares few and many hosts on few backends.
+func (b *bench) byHosts(ctx context.Context, wrk, log string, few, many cluster) error {
+	t := &traffic{bench: b, wrk: wrk, log: log}
+	defer t.stop()
+	err := t.start(
+		contender{"few", "10 hosts on 10 backends", few, t.rendered, nil},
+		contender{"many", "10 000 hosts on 10 backends", many, t.rendered, nil},
+		contender{"fewByHand", "10 hosts on 10 backends, written by hand", few, t.handWritten, nil},
+		contender{"manyByHand", "10 000 hosts on 10 backends, written by hand", many, t.handWritten, nil},
+	)
+	if err != nil {
+		return err
+	}
+	rounds, err := t.play(ctx)
+	if err != nil {
+		return err
+	}
+	b.table.atLeast("10 000 hosts on 10 backends / 10 hosts on 10 backends: requests/s", ratio(rounds["many"], rounds["few"], round.perSecond), 0.9)
+	b.table.inform("the same by CPU of HAProxy for each request", fmt.Sprintf("%.2f", ratio(rounds["few"], rounds["many"], round.cost)))
+	b.table.inform("the same, written by hand, by requests/s and CPU", fmt.Sprintf("%.2f, %.2f",
+		ratio(rounds["manyByHand"], rounds["fewByHand"], round.perSecond), ratio(rounds["fewByHand"], rounds["manyByHand"], round.cost)))
+	b.table.inform("10 hosts on 10 backends / written by hand, by requests/s and CPU", fmt.Sprintf("%.2f, %.2f",
+		ratio(rounds["few"], rounds["fewByHand"], round.perSecond), ratio(rounds["fewByHand"], rounds["few"], round.cost)))
+	return nil
+}
+
+// byBackends compares a rendered configuration of many backends with one that is written by
+// hand. Both leave thousands of idle connections behind each round, so nothing else is
+// measured beside them.
+func (b *bench) byBackends(ctx context.Context, wrk, log string, all cluster) error {
+	t := &traffic{bench: b, wrk: wrk, log: log}
+	defer t.stop()
+	err := t.start(
+		contender{"all", "10 000 hosts on 10 000 backends", all, t.rendered, nil},
+		contender{"allByHand", "10 000 hosts on 10 000 backends, written by hand", all, t.handWritten, nil},
+	)
+	if err != nil {
+		return err
+	}
+	rounds, err := t.play(ctx)
+	if err != nil {
+		return err
+	}
+	b.table.atLeast("10 000 hosts on 10 000 backends / written by hand: requests/s", ratio(rounds["all"], rounds["allByHand"], round.perSecond), 0.9)
+	b.table.inform("the same by CPU of HAProxy for each request", fmt.Sprintf("%.2f", ratio(rounds["allByHand"], rounds["all"], round.cost)))
+	return nil
 }
 
 // podList are the addresses of the responder.
@@ -123,8 +158,14 @@ func (t *traffic) rendered(c cluster, dir, address string) error {
 // place.
 func (t *traffic) handWritten(c cluster, dir, address string) error {
 	var hosts, backends strings.Builder
+	for i := range c.ingresses {
+		service := i
+		if c.share != nil {
+			service = c.share(i)
+		}
+		fmt.Fprintf(&hosts, "%s %s\n", hostOf(i), nameOf(service))
+	}
 	for i := range c.services {
-		fmt.Fprintf(&hosts, "%s %s\n", hostOf(i), nameOf(i))
 		fmt.Fprintf(&backends, "backend %s\n    balance roundrobin\n", nameOf(i))
 		for j := range c.endpoints {
 			fmt.Fprintf(&backends, "    server pod%d %s:%d\n", j+1, c.address(i, j, 0), c.port)

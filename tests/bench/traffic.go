@@ -74,9 +74,10 @@ func (p *proxy) cpu() (time.Duration, error) {
 
 // contender is one configuration under load.
 type contender struct {
-	name  string
-	hosts int
-	proxy *proxy
+	name, what string
+	cluster    cluster
+	write      func(c cluster, dir, address string) error
+	proxy      *proxy // once it is started
 }
 
 // traffic compares contenders.
@@ -84,27 +85,26 @@ type traffic struct {
 	bench      *bench
 	wrk        string
 	log        string // where access logs go
-	contenders map[string]*contender
+	contenders []contender
 }
 
-func (t *traffic) start(name string, hosts int, write func(dir, address string) error) error {
-	progress("starting HAProxy for requests: %s", name)
-	address, err := freeAddress()
-	if err != nil {
-		return err
+// start starts an HAProxy for each contender.
+func (t *traffic) start(list ...contender) error {
+	for _, c := range list {
+		progress("starting HAProxy: %s", c.what)
+		address, err := freeAddress()
+		if err != nil {
+			return err
+		}
+		dir := filepath.Join(t.bench.dir, c.name)
+		if err := c.write(c.cluster, dir, address); err != nil {
+			return err
+		}
+		if c.proxy, err = startProxy(t.bench.binaries["3.4"], dir, address); err != nil {
+			return fmt.Errorf("%s: %w", c.what, err)
+		}
+		t.contenders = append(t.contenders, c)
 	}
-	dir := filepath.Join(t.bench.dir, "requests-"+name)
-	if err := write(dir, address); err != nil {
-		return err
-	}
-	p, err := startProxy(t.bench.binaries["3.4"], dir, address)
-	if err != nil {
-		return err
-	}
-	if t.contenders == nil {
-		t.contenders = map[string]*contender{}
-	}
-	t.contenders[name] = &contender{name, hosts, p}
 	return nil
 }
 
@@ -121,8 +121,7 @@ type round struct {
 }
 
 // load sends requests to a contender, to one host after the other.
-func (t *traffic) load(ctx context.Context, name string, length time.Duration) (round, error) {
-	c := t.contenders[name]
+func (t *traffic) load(ctx context.Context, c contender, length time.Duration) (round, error) {
 	script := filepath.Join(t.bench.dir, "hosts.lua")
 	if err := os.WriteFile(script, []byte(hostsScript), 0o600); err != nil {
 		return round{}, err
@@ -133,7 +132,7 @@ func (t *traffic) load(ctx context.Context, name string, length time.Duration) (
 	}
 	command := exec.CommandContext(ctx, t.wrk, "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%ds", int(length.Seconds())),
 		"-s", script, "http://"+c.proxy.address)
-	command.Env = append(os.Environ(), fmt.Sprintf("HOSTS=%d", c.hosts))
+	command.Env = append(os.Environ(), fmt.Sprintf("HOSTS=%d", c.cluster.ingresses))
 	out, err := command.CombinedOutput()
 	if err != nil {
 		return round{}, fmt.Errorf("wrk: %w\n%s", err, out)
@@ -177,40 +176,31 @@ function done(summary, latency, requests)
 end
 `
 
-// compare loads the contenders by turns and fills the table.
-func (t *traffic) compare(ctx context.Context) error {
-	names := []string{"few", "handFew", "many", "all", "hand"}
-	for _, name := range names {
-		if _, err := t.load(ctx, name, warmUpTime); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
+// play loads the contenders by turns and puts what they reached into the table.
+func (t *traffic) play(ctx context.Context) (map[string][]round, error) {
+	order := slices.Clone(t.contenders)
 	rounds := map[string][]round{}
-	for i := range 2*t.bench.rounds + 1 {
-		progress("round %d", i+1)
-		slices.Reverse(names) // so that what changes slowly hits all alike
-		for _, name := range names {
-			r, err := t.load(ctx, name, roundTime)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			rounds[name] = append(rounds[name], r)
+	for i := range 2*t.bench.rounds + 2 {
+		progress("round %d", i)
+		length := roundTime
+		if i == 0 {
+			length = warmUpTime
 		}
+		for _, c := range order {
+			r, err := t.load(ctx, c, length)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.what, err)
+			}
+			if i > 0 {
+				rounds[c.name] = append(rounds[c.name], r)
+			}
+		}
+		slices.Reverse(order) // so that what one leaves behind hits all alike
 	}
-	table := &t.bench.table
-	table.begin("Requests")
-	for _, c := range []struct{ name, what string }{
-		{"few", "10 hosts on 10 backends"}, {"handFew", "10 hosts on 10 backends, written by hand"}, {"many", "10 000 hosts on 10 backends"},
-		{"all", "10 000 hosts on 10 000 backends"}, {"hand", "10 000 hosts on 10 000 backends, written by hand"},
-	} {
-		table.inform(c.what+": requests/s, CPU of HAProxy for each", each(rounds[c.name]))
+	for _, c := range t.contenders {
+		t.bench.table.inform(c.what+": requests/s, CPU of HAProxy for each", each(rounds[c.name]))
 	}
-	table.atLeast("10 000 hosts on 10 backends / 10 hosts on 10 backends: requests/s", ratio(rounds["many"], rounds["few"], round.perSecond), 0.9)
-	table.atLeast("10 000 hosts on 10 000 backends / the same written by hand: requests/s", ratio(rounds["all"], rounds["hand"], round.perSecond), 0.9)
-	table.inform("10 hosts on 10 backends / the same written by hand: requests/s", fmt.Sprintf("%.2f", ratio(rounds["few"], rounds["handFew"], round.perSecond)))
-	table.inform("the same three by CPU of HAProxy for each request", fmt.Sprintf("%.2f, %.2f, %.2f",
-		ratio(rounds["few"], rounds["many"], round.cost), ratio(rounds["hand"], rounds["all"], round.cost), ratio(rounds["handFew"], rounds["few"], round.cost)))
-	return nil
+	return rounds, nil
 }
 
 func (r round) perSecond() float64 { return r.rate }

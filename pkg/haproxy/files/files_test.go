@@ -481,3 +481,20 @@ func TestKeysAreForgotten(t *testing.T) {
 		})
 	}
 }
+
+func TestUnsyncedFileTakesThePlaceOfAnother(t *testing.T) {
+	f := open(t, t.TempDir(), t.TempDir())
+	stageAndSwap(t, f, 1, treeOf(map[string]string{"maps/hosts.map": "a t\n"}), nil)
+	for _, text := range []string{"1\n", "22\n", "3\n"} {
+		if err := f.Batch().WriteLoose(tree.NewFile("maps/sluice.map", tree.Generation, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(f.Dir(1), "maps/sluice.map"))
+		if err != nil || string(got) != text {
+			t.Errorf("%q (%v), want %q", got, err, text)
+		}
+	}
+	if diff := cmp.Diff([]string{"hosts.map", "sluice.map"}, names(t, filepath.Join(f.Dir(1), "maps"))); diff != "" {
+		t.Errorf("the old file is left over (-want +got):\n%s", diff)
+	}
+}
