@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/cmd/internal/loop"
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
-	source "github.com/sluice-proxy/sluice/pkg/converters/source/files"
+	"github.com/sluice-proxy/sluice/pkg/converters/source"
+	manifests "github.com/sluice-proxy/sluice/pkg/converters/source/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -68,7 +69,7 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 		group.Go(func() error { return r.admin.Serve(loopCtx, listener) })
 	}
 	batches := make(chan source.Batch)
-	group.Go(func() error { return source.New(o.Source, log).Run(loopCtx, batches) })
+	group.Go(func() error { return manifests.New(o.Source, log).Run(loopCtx, batches) })
 	group.Go(func() error {
 		defer stop()
 		return r.loop.Run(loopCtx, batches)

@@ -152,12 +152,14 @@ func (t *traffic) load(ctx context.Context, c contender, length time.Duration) (
 // hostsScript makes wrk ask for one host after the other, in an order that is shuffled, but
 // the same each time: clients don't ask for neighbours one after the other, and in
 // alphabetical order what the next request needs would be in the processor's cache already,
-// the more so the simpler the configuration is.
+// the more so the simpler the configuration is. The requests are as many and as different for
+// few hosts as for many, so that the generator costs the same: what differs is the proxy's.
 const hostsScript = `
-local requests, count, at = {}, tonumber(os.getenv("HOSTS")), 0
+local requests, hosts, count, at = {}, tonumber(os.getenv("HOSTS")), 10000, 0
 function init(args)
   for i = 0, count - 1 do
-    requests[i + 1] = wrk.format("GET", "/", { ["Host"] = string.format("app-%05d.example.com", i) })
+    requests[i + 1] = wrk.format("GET", "/", {
+      ["Host"] = string.format("app-%05d.example.com", i % hosts), ["X-Client"] = string.format("%05d", i) })
   end
   local seed = 1
   for i = count, 2, -1 do

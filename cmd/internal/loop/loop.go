@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
-	"github.com/sluice-proxy/sluice/pkg/converters/source/files"
+	"github.com/sluice-proxy/sluice/pkg/converters/source"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -71,7 +71,7 @@ type Loop struct {
 }
 
 // Run takes batches until ctx ends. It returns an error only where nothing can go on.
-func (l *Loop) Run(ctx context.Context, batches <-chan files.Batch) error {
+func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 	if _, err := l.Apply.Open(ctx); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (l *Loop) exited() <-chan error {
 
 // take converts a batch of the source. A change of the global settings is a full
 // reconciliation, which looks at the disk, too.
-func (l *Loop) take(batch files.Batch) {
+func (l *Loop) take(batch source.Batch) {
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}

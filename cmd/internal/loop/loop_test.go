@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
+	"github.com/sluice-proxy/sluice/pkg/converters/source"
 	"github.com/sluice-proxy/sluice/pkg/converters/source/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -82,7 +83,7 @@ func (w *world) change(manifest string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.take(files.Batch{Changes: content.Changes, Findings: content.Findings, Synced: true})
+	w.take(source.Batch{Changes: content.Changes, Findings: content.Findings, Synced: true})
 	w.run()
 }
 

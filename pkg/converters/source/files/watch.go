@@ -14,7 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
-	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/converters/source"
 )
 
 // How long the source waits after an event, so that a file is read when its writer is
@@ -24,13 +24,6 @@ const (
 	hold  = 200 * time.Millisecond // at most, for files that are quiet while others are not
 	busy  = 2 * time.Second        // at most, for a file that is written to all the time
 )
-
-// Batch is what changed since the last one.
-type Batch struct {
-	Changes  []snapshot.Change // by key; unchanged objects are left out
-	Findings []report.Finding  // all of the source at present, sorted; they replace the former
-	Synced   bool              // all that was there at start is delivered; true from the first batch on
-}
 
 // Source reads paths and goes on to watch them.
 type Source struct {
@@ -44,7 +37,7 @@ func New(paths []string, log *slog.Logger) *Source { return &Source{paths, log} 
 // Run sends the whole content as the first batch, and then what changes, until ctx ends;
 // it returns nil then. An error says that files can't be watched. While a batch waits for
 // the receiver, later changes are merged into it.
-func (s *Source) Run(ctx context.Context, out chan<- Batch) error {
+func (s *Source) Run(ctx context.Context, out chan<- source.Batch) error {
 	if len(s.paths) == 0 || slices.Contains(s.paths, Stdin) {
 		return errors.New("the source of a running controller is a folder or a file; standard input can't be watched")
 	}
@@ -70,7 +63,7 @@ type watch struct {
 	burst   time.Time      // when the source last stopped waiting for quiet
 	timer   *time.Timer
 
-	batch    *Batch           // to be sent
+	batch    *source.Batch    // to be sent
 	findings []report.Finding // of the last batch sent
 	synced   bool
 }
@@ -85,12 +78,12 @@ func newWatch(paths []string, watcher *fsnotify.Watcher, log *slog.Logger) *watc
 	return w
 }
 
-func (w *watch) run(ctx context.Context, out chan<- Batch) error {
+func (w *watch) run(ctx context.Context, out chan<- source.Batch) error {
 	defer w.timer.Stop()
 	w.refresh(w.tree.all(), time.Now())
 	for w.err == nil {
-		var send chan<- Batch
-		var batch Batch
+		var send chan<- source.Batch
+		var batch source.Batch
 		if w.batch != nil {
 			send, batch = out, *w.batch
 		}
@@ -181,7 +174,7 @@ func (w *watch) refresh(spots []spot, now time.Time) {
 	changes, findings := w.store.changes(), w.store.findings()
 	w.batch = nil
 	if len(changes) > 0 || !w.synced || !slices.Equal(findings, w.findings) {
-		w.batch = &Batch{Changes: changes, Findings: findings, Synced: true}
+		w.batch = &source.Batch{Changes: changes, Findings: findings, Synced: true}
 	}
 }
 

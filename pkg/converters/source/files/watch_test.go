@@ -19,11 +19,12 @@ import (
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/converters/source"
 )
 
 // receiver runs a Source and adds up what it sends.
 type receiver struct {
-	out      chan Batch
+	out      chan source.Batch
 	objects  map[snapshot.Key]snapshot.Change
 	sent     []string // keys of changes, in order, "-" before those that ended
 	findings []report.Finding
@@ -34,7 +35,7 @@ type receiver struct {
 func listen(t rapid.TB, paths ...string) *receiver {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &receiver{out: make(chan Batch), objects: map[snapshot.Key]snapshot.Change{}}
+	r := &receiver{out: make(chan source.Batch), objects: map[snapshot.Key]snapshot.Change{}}
 	done := make(chan error, 1)
 	go func() { done <- New(paths, slog.New(slog.DiscardHandler)).Run(ctx, r.out) }()
 	r.stop = func() error {
@@ -45,7 +46,7 @@ func listen(t rapid.TB, paths ...string) *receiver {
 	return r
 }
 
-func (r *receiver) take(t rapid.TB, b Batch) {
+func (r *receiver) take(t rapid.TB, b source.Batch) {
 	t.Helper()
 	if !b.Synced {
 		t.Error("a batch that is not synced")
@@ -326,7 +327,7 @@ func TestWatchReadsEverythingAgainWhenEventsAreLost(t *testing.T) {
 	must(t, err)
 	defer watcher.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &receiver{out: make(chan Batch), objects: map[snapshot.Key]snapshot.Change{}}
+	r := &receiver{out: make(chan source.Batch), objects: map[snapshot.Key]snapshot.Change{}}
 	done := make(chan error, 1)
 	go func() { done <- newWatch([]string{dir}, watcher, slog.New(slog.DiscardHandler)).run(ctx, r.out) }()
 	r.await(t, "a:1")
