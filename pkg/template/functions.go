@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -27,6 +28,7 @@ func functions() template.FuncMap {
 		"valueOf":    valueOf,
 		"corsOrigin": corsOrigin,
 		"unlessSaid": unlessSaid,
+		"anyTCP":     anyTCP,
 	}
 }
 
@@ -140,4 +142,9 @@ func unlessSaid(f *model.Frontend, header string) string {
 		return ""
 	}
 	return " unless { var(txn.trusted) -m found } { req.hdr(" + header + ") -m found }"
+}
+
+// anyTCP tells whether a profile is one of TCP services: then they need a base of their own.
+func anyTCP(profiles []*model.Profile) bool {
+	return slices.ContainsFunc(profiles, func(p *model.Profile) bool { return p.Shape.TCP })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // names are the templates that a folder of templates must hold, each as NAME.tmpl.
-var names = [...]string{"global", "profiles", "userlists", "frontends", "backends"}
+var names = [...]string{"global", "profiles", "userlists", "frontends", "tcp", "backends"}
 
 // Renderer holds the parsed templates. It belongs to one goroutine.
 type Renderer struct {
@@ -92,16 +92,17 @@ type section struct {
 	name, path string
 	kind       tree.Kind
 	same       bool // its input is what the served model was rendered from
+	empty      bool // there is no such file
 }
 
-// sections renders the files that are no shards: global, profiles, userlists, frontends.
+// sections renders the files that are no shards.
 func (r *Renderer) sections(in Input, t *tree.Tree) error {
 	data := struct {
 		*model.Model
 		RunDir string
 	}{in.Model, in.RunDir}
 	for _, part := range in.sections() {
-		if part.kind == tree.Userlists && len(in.Model.Userlists) == 0 {
+		if part.empty {
 			continue // there is no such file, and one that stands there is not kept
 		}
 		if part.same && in.keep(part.path, t) {
@@ -121,19 +122,21 @@ func (r *Renderer) sections(in Input, t *tree.Tree) error {
 }
 
 func (in Input) sections() []section {
-	var global, profiles, users, frontends bool
+	var global, profiles, users, frontends, tcp bool
 	if served := in.Old.Served; served != nil {
 		timeouts := served.Defaults == in.Model.Defaults
 		global = served.Process.Equal(in.Model.Process) && served.Resolvers == in.Model.Resolvers
 		profiles = timeouts && slices.Equal(served.Profiles, in.Model.Profiles)
 		users = slices.Equal(served.Userlists, in.Model.Userlists)
 		frontends = timeouts && slices.Equal(served.Frontends, in.Model.Frontends)
+		tcp = timeouts && slices.Equal(served.TCP, in.Model.TCP) && global
 	}
 	return []section{
-		{"global", "conf.d/00-global.cfg", tree.Global, global},
-		{"profiles", "conf.d/10-profiles.cfg", tree.Profiles, profiles},
-		{"userlists", "conf.d/15-userlists.cfg", tree.Userlists, users},
-		{"frontends", "conf.d/20-frontends.cfg", tree.Frontends, frontends},
+		{"global", "conf.d/00-global.cfg", tree.Global, global, false},
+		{"profiles", "conf.d/10-profiles.cfg", tree.Profiles, profiles, false},
+		{"userlists", "conf.d/15-userlists.cfg", tree.Userlists, users, len(in.Model.Userlists) == 0},
+		{"frontends", "conf.d/20-frontends.cfg", tree.Frontends, frontends, false},
+		{"tcp", "conf.d/25-tcp.cfg", tree.Frontends, tcp, len(in.Model.TCP) == 0},
 	}
 }
 

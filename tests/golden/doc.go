@@ -8,8 +8,10 @@
 // the result, and the case holds those that matter:
 //
 //	global, frontends  conf.d/00-global.cfg, conf.d/20-frontends.cfg
+//	tcp                conf.d/25-tcp.cfg
 //	profiles           conf.d/10-profiles.cfg without those of the next two
 //	base               what all profiles inherit
+//	base-tcp           what those of TCP services inherit
 //	web                the default profile
 //	userlists          conf.d/15-userlists.cfg
 //	backends           all shard files

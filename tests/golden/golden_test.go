@@ -40,7 +40,7 @@ func TestCases(t *testing.T) {
 }
 
 // views are the names of the sections that a case may hold besides its source.
-var views = []string{"global", "frontends", "base", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "report"}
+var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "report"}
 
 func runCase(t *testing.T, path string) {
 	archive, err := txtar.ParseFile(path)
@@ -136,6 +136,10 @@ func view(t *testing.T, tree, name, report string) string {
 		return read(t, tree, "conf.d/15-userlists.cfg")
 	case "crt-list":
 		return read(t, tree, "crt-lists/https.list")
+	case "tcp":
+		return joined(t, tree, "conf.d/25-tcp.cfg", false) // not there without TCP services
+	case "base-tcp":
+		return sections(read(t, tree, "conf.d/10-profiles.cfg"), regexp.MustCompile(`^defaults base-tcp`))
 	case "base":
 		return sections(read(t, tree, "conf.d/10-profiles.cfg"), regexp.MustCompile(`^defaults base-backend`))
 	case "web":

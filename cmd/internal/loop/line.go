@@ -63,6 +63,8 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			DefaultCertificate:       own,
 			DefaultCertificateSecret: key(snapshot.Secret, o.DefaultSSLCertificate),
 			DefaultBackendService:    key(snapshot.Service, o.DefaultBackendService),
+			TCPServices:              key(snapshot.ConfigMap, o.TCPServicesConfigMap),
+			AdminAddress:             o.AdminAddress,
 			AllowCrossNamespace:      o.AllowCrossNamespace,
 			AllowLocalEndpoints:      o.AllowLocalEndpoints,
 			Bind:                     resolve.Bind{HTTP: o.HTTPAddress, HTTPS: o.HTTPSAddress},

@@ -226,6 +226,7 @@ func (l *Loop) finish(ctx context.Context, p *plan.Plan, out apply.Outcome) {
 		l.refused(p, out)
 	case errors.Is(out.Err, apply.ErrStale):
 		l.dirty = true
+	case out.Err != nil && l.unbound(p, out.Err):
 	case out.Err != nil:
 		l.fail(out.Err)
 	case out.Drift:
@@ -245,6 +246,17 @@ func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 	}
 	l.Log.Warn("HAProxy refuses what an object asks for; the object is quarantined", "suspects", origins, "message", out.Refusal.Message)
 	l.dirty, l.reported = true, false
+}
+
+// unbound quarantines the objects whose TCP service has a port that HAProxy can't have.
+func (l *Loop) unbound(p *plan.Plan, err error) bool {
+	origins, message := traceBind(err, p.Next.Served)
+	if len(origins) == 0 || !l.Line.Quarantine(origins, message, time.Now()) {
+		return false
+	}
+	l.Log.Warn("HAProxy can't listen where an object asks for it; the object is quarantined", "suspects", origins, "message", message)
+	l.dirty, l.reported = true, false
+	return true
 }
 
 // bury notes that HAProxy is gone. It is started again at once, or, where it does not live

@@ -2,11 +2,14 @@ package loop
 
 import (
 	"bytes"
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 )
 
 // refused is a refusal with what is needed to find out whose it is.
@@ -42,7 +45,9 @@ func (r refused) trace() []model.Origin {
 				origins = append(origins, list.Origin)
 			}
 		}
-	case "global", "resolvers", "frontend":
+	case "frontend":
+		origins = r.traceFrontend(name)
+	case "global", "resolvers":
 		origins = append(origins, r.global)
 	}
 	if len(origins) == 0 {
@@ -51,6 +56,17 @@ func (r refused) trace() []model.Origin {
 	origins = slices.Clone(origins)
 	slices.SortFunc(origins, model.CompareOrigins)
 	return slices.Compact(slices.DeleteFunc(origins, model.Origin.IsZero))
+}
+
+// traceFrontend blames who asks for the port of a TCP service; the other frontends are the
+// global settings'.
+func (r refused) traceFrontend(name string) []model.Origin {
+	for _, f := range r.model.TCP {
+		if f.Name() == name {
+			return f.Origins
+		}
+	}
+	return []model.Origin{r.global}
 }
 
 // traceProfile blames everybody who uses a profile: they all ask for the same.
@@ -96,4 +112,30 @@ func sectionAt(text []byte, line int) string {
 		}
 	}
 	return header
+}
+
+// bindAlert is HAProxy's word for an address of a TCP service that it can't have (tried with
+// 3.2.26 and 3.4.7).
+var bindAlert = regexp.MustCompile(`Binding \[[^\]]*\] for frontend (tcp-[0-9]+): .*`)
+
+// traceBind finds the objects that ask for a port which HAProxy can't have, with its words.
+// `haproxy -c` binds nothing, so that is seen when the worker starts.
+func traceBind(err error, m *model.Model) (origins []model.Origin, message string) {
+	output := ""
+	if bind := (*process.BindError)(nil); errors.As(err, &bind) {
+		output = bind.Output
+	}
+	if refused := (*socket.Refused)(nil); errors.As(err, &refused) {
+		output = refused.Logs
+	}
+	for _, alert := range bindAlert.FindAllStringSubmatch(output, -1) {
+		for _, f := range m.TCP {
+			if f.Name() == alert[1] {
+				origins = append(origins, f.Origins...)
+				message = alert[0]
+			}
+		}
+	}
+	slices.SortFunc(origins, model.CompareOrigins)
+	return slices.Compact(origins), message
 }

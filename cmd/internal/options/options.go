@@ -35,6 +35,7 @@ type Options struct {
 	AllowLocalEndpoints   bool
 	DefaultBackendService string
 	DefaultSSLCertificate string
+	TCPServicesConfigMap  string
 	LogFormat             string
 	LogLevel              string
 	Output                string
@@ -91,6 +92,7 @@ var table = []row{
 	{"running", Diff, func(o *Options) any { return &o.Running }, "", "admin URL of a running sluice to compare with"},
 	{"source", Run, func(o *Options) any { return &o.Source }, []string(nil), "files or folders of manifests to serve, watched for changes; -: standard input"},
 	{"state-dir", Run, func(o *Options) any { return &o.StateDir }, "/var/lib/sluice", "folder of the registry and of the controller's own certificate"},
+	{"tcp-services-configmap", all, func(o *Options) any { return &o.TCPServicesConfigMap }, "", "namespace/name of the ConfigMap of TCP services: port to namespace/service:port, see docs/tcp.md"},
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
 	{"with-keys", Render, func(o *Options) any { return &o.WithKeys }, false, "write private keys and password hashes, too"},
@@ -136,6 +138,7 @@ func (o *Options) Validate() error {
 func (o *Options) validateNames() error {
 	for _, ref := range []struct{ flag, value string }{
 		{"configmap", o.ConfigMap}, {"default-backend-service", o.DefaultBackendService}, {"default-ssl-certificate", o.DefaultSSLCertificate},
+		{"tcp-services-configmap", o.TCPServicesConfigMap},
 	} {
 		if _, _, ok := SplitName(ref.value); ref.value != "" && !ok {
 			return fmt.Errorf("--%s=%s: write namespace/name", ref.flag, ref.value)

@@ -35,6 +35,10 @@ func Convert(v *snapshot.View, g *resolve.Globals, class Class, key snapshot.Key
 	c.layers = append(parameters, resolve.AnnotationLayers(c.origin, ing.Annotations)...)
 	// What is wrong with the options is reported by each backend unit, which reads them too.
 	c.set, _ = g.Set.Override(allowed, c.layers...)
+	if c.isTCP() {
+		c.tcp(&ing.Spec)
+		return c.fragment
+	}
 	hosts := c.rules(ing.Spec.Rules, ing.Spec.DefaultBackend != nil)
 	c.appRoot(hosts)
 	c.defaultBackend(ing.Spec.DefaultBackend, hosts, len(ing.Spec.Rules) == 0)
@@ -43,7 +47,7 @@ func Convert(v *snapshot.View, g *resolve.Globals, class Class, key snapshot.Key
 }
 
 // allowed are the scopes of options that an Ingress and the parameters of its class set.
-const allowed = settings.Host | settings.Path | settings.Backend
+const allowed = settings.Host | settings.Path | settings.Backend | settings.TCP
 
 // converter collects the fragment of one Ingress.
 type converter struct {
@@ -51,6 +55,7 @@ type converter struct {
 	origin   model.Origin
 	layers   []settings.Layer
 	set      *settings.Set
+	listener *Listener // of a TCP service; nil: the Ingress is one for HTTP
 	fragment Fragment
 }
 
@@ -148,11 +153,11 @@ func (c *converter) specific() Match {
 
 // backend is what a path asks for; false if that makes no sense.
 func (c *converter) backend(b *networkingv1.IngressBackend, field string) (resolve.BackendRef, bool) {
-	ref := resolve.BackendRef{Namespace: c.key.Namespace, Layers: c.layers, Origin: c.at(field)}
+	ref := resolve.BackendRef{Namespace: c.key.Namespace, Layers: c.layers, Origin: c.at(field), TCP: c.listener != nil}
 	switch {
 	case b.Service == nil && b.Resource != nil:
 		c.report(report.ResourceBackend, field+".resource", "%s %q can't be a backend; name a Service", b.Resource.Kind, b.Resource.Name)
-		return resolve.BackendRef{Namespace: c.key.Namespace, Deny: resolve.StatusDenied}, true
+		return resolve.BackendRef{Namespace: c.key.Namespace, Deny: resolve.StatusDenied, TCP: ref.TCP}, true
 	case b.Service == nil:
 		c.report(report.ObjectInvalid, field, "the backend names no Service")
 		return ref, false
@@ -239,6 +244,9 @@ func (c *converter) tls(entries []networkingv1.IngressTLS, ruleHosts []string) {
 			continue
 		}
 		for _, host := range ruleHosts {
+			if host == token.AnyHost && c.listener != nil {
+				claimed = true // it is the certificate of the port
+			}
 			if host != token.AnyHost {
 				c.fragment.TLS = append(c.fragment.TLS, TLS{Host: host, Secret: secret, Origin: c.at(field)})
 				claimed = true

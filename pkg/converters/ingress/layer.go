@@ -31,7 +31,7 @@ func Protects(name string) bool { return settings.Guards(name) }
 
 // SameFor tells whether two sets of global settings are the same to Convert.
 func SameFor(a, b *settings.Set) bool {
-	for _, name := range []string{optionPathType, optionAppRoot, optionRewrite} {
+	for _, name := range []string{optionPathType, optionAppRoot, optionRewrite, optionTCPProxy} {
 		if a.Text(name) != b.Text(name) {
 			return false
 		}
@@ -44,4 +44,6 @@ const (
 	optionPathType = "path-type"
 	optionAppRoot  = "app-root"
 	optionRewrite  = "rewrite-target"
+	optionTCPPort  = "tcp-service-port"
+	optionTCPProxy = "tcp-service-proxy-protocol"
 )

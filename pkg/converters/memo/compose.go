@@ -19,6 +19,7 @@ func (m *Memo) compose() *model.Model {
 	replace(!next.Process.Equal(process.Process), func() { next.Process = process.Process })
 	replace(next.Defaults != process.Defaults, func() { next.Defaults = process.Defaults })
 	replace(!model.Same(next.Frontends, process.Frontends), func() { next.Frontends = process.Frontends })
+	replace(!model.Same(next.TCP, m.frontends), func() { next.TCP = m.frontends })
 	shards := m.global.set.Int("backend-shards")
 	replace(next.Shards != shards, func() { next.Shards = shards })
 	resolvers := process.Resolvers

@@ -51,6 +51,9 @@ func (m *Memo) runGlobal() {
 	findings = slices.Concat(findings, globals.Findings)
 	if g.set == nil || !set.Equal(g.set, settings.AnyScope) {
 		m.runProcess(set)
+		for _, p := range m.ports {
+			m.work.frontends.add(p)
+		}
 	}
 	m.note(g, kindGlobal, v, slices.Concat(findings, g.process.Findings))
 
@@ -136,5 +139,8 @@ func (m *Memo) settleDefaultCertificate() {
 	m.work.defaultChange = true
 	for _, h := range m.hosts {
 		m.work.hosts.add(h)
+	}
+	for _, p := range m.ports {
+		m.work.frontends.add(p)
 	}
 }

@@ -64,9 +64,7 @@ func (m *Memo) settleTLS() {
 		if unit != h.certificate {
 			if h.certificate != nil {
 				h.certificate.hosts = h.certificate.hosts.without(h)
-				if h.certificate.hosts.empty() {
-					m.work.idleCertificates.add(h.certificate)
-				}
+				m.work.idleCertificates.add(h.certificate)
 			}
 			if unit != nil {
 				unit.hosts = unit.hosts.with(h)

@@ -2,6 +2,7 @@ package memo
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
@@ -18,9 +19,11 @@ type Options struct {
 	DefaultCertificate       *model.Certificate // the controller's own; required
 	DefaultCertificateSecret snapshot.Key       // serves hosts without a certificate in its place, where it can be used
 	DefaultBackendService    snapshot.Key       // serves what nobody claims, through its first port
+	TCPServices              snapshot.Key       // the ConfigMap of TCP services
 	Bind                     resolve.Bind
-	AllowCrossNamespace      bool // objects may name Secrets of other namespaces
-	AllowLocalEndpoints      bool // Services may lead to loopback and link-local addresses
+	AdminAddress             string // no TCP service gets its port, nor those of Bind
+	AllowCrossNamespace      bool   // objects may name Secrets of other namespaces
+	AllowLocalEndpoints      bool   // Services may lead to loopback and link-local addresses
 }
 
 // Memo holds the units and the Model that they last gave.
@@ -32,6 +35,7 @@ type Memo struct {
 	index        index
 	global       *globalUnit
 	fallback     *ingressUnit // claims AnyHost for the default backend service; nil without one
+	tcpServices  *ingressUnit // claims ports for the ConfigMap of TCP services; nil without one
 	ingresses    map[snapshot.Key]*ingressUnit
 	backends     map[string]*backendUnit
 	certificates map[snapshot.Key]*certificateUnit
@@ -40,8 +44,12 @@ type Memo struct {
 	routes map[routeID]*route
 	hosts  map[string]*host
 	below  map[string]set[*host] // name -> the known hosts of one label more
-	names  map[string]*named     // backends by name
+	ports  map[int]*port
+	names  map[string]*named // backends by name
 	pools  pools
+
+	takenPorts []int                // of sluice's own listeners
+	frontends  []*model.TCPFrontend // of ports, sorted
 
 	groups     map[string]*group // hosts of one certificate; "" is the default one
 	groupNames []string          // sorted
@@ -67,6 +75,8 @@ func New(o Options) *Memo {
 		routes:       map[routeID]*route{},
 		hosts:        map[string]*host{},
 		below:        map[string]set[*host]{},
+		ports:        map[int]*port{},
+		takenPorts:   portsOf(slices.Concat(o.Bind.HTTP, o.Bind.HTTPS, []string{o.AdminAddress})...),
 		names:        map[string]*named{},
 		groups:       map[string]*group{},
 		pools:        newPools(),
@@ -82,6 +92,10 @@ func New(o Options) *Memo {
 		m.fallback = &ingressUnit{key: o.DefaultBackendService}
 		m.work.ingresses.add(m.fallback)
 	}
+	if o.TCPServices != (snapshot.Key{}) {
+		m.tcpServices = &ingressUnit{key: o.TCPServices}
+		m.work.ingresses.add(m.tcpServices)
+	}
 	return m
 }
 
@@ -93,6 +107,7 @@ func emptyModel() *model.Model {
 			tableWildcards: {Name: model.TableWildcards},
 			tableExact:     {Name: model.TableExact},
 			tablePrefix:    {Name: model.TablePrefix},
+			tableTCP:       {Name: model.TableTCP},
 			tableValues:    {Name: model.TableValues},
 		},
 	}
@@ -118,7 +133,9 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	for unit := range m.work.ingresses.drain {
 		m.runIngress(unit)
 	}
+	m.settlePorts()
 	m.settleRoutes()
+	m.settlePortSecrets()
 	m.settleTLS()
 	for unit := range m.work.backends.drain {
 		m.runBackend(unit)
@@ -130,6 +147,7 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	m.settleDefaultCertificate()
 	m.settleNames()
 	m.settleEntries()
+	m.settleFrontends()
 	m.settleHosts()
 	m.model = m.compose()
 	m.work = newWork()

@@ -139,6 +139,10 @@ func (m *Memo) editValues(name string, before, after *model.Backend) {
 // askers are the served paths that ask for a unit, with the object and the field.
 func (u *backendUnit) askers() []model.Origin {
 	var askers []model.Origin
-	u.routes.each(func(r *route) { askers = append(askers, r.claims[0].route().Origin) })
+	u.routes.each(func(r *route) {
+		if owner, ok := r.owner(); ok {
+			askers = append(askers, owner.route().Origin)
+		}
+	})
 	return askers
 }

@@ -55,7 +55,8 @@ func (u *universe) annotate(annotations map[string]string) {
 		key := u.pick("key", "balance-algorithm=leastconn", "balance-algorithm=junk junk", "allowlist-source-range=10.0.0.0/8",
 			"allowlist-source-range=10.0.0.0/8,192.168.0.0/16", "allowlist-source-range=junk", "auth-secret=u", "app-root=/app",
 			"rewrite-target=/r", "initial-weight=2", "initial-weight=3", "timeout-server=7s", "affinity=cookie", "nonsense=1", "auth-url=http://x/",
-			"response-set-headers=X-A: b", "path-type=exact", "ssl-redirect=false", "secure-verify-ca-secret=u", "backend-protocol=h1-ssl", "redirect-to=/there")
+			"response-set-headers=X-A: b", "path-type=exact", "ssl-redirect=false", "secure-verify-ca-secret=u", "backend-protocol=h1-ssl", "redirect-to=/there",
+			"tcp-service-port=5432", "tcp-service-port=5433", "tcp-service-port=80", "tcp-service-port=junk", "tcp-service-proxy-protocol=true")
 		name, text, _ := cut(key)
 		prefix := u.pick("prefix", annotation, annotation, "haproxy-ingress.github.io/", "nginx.ingress.kubernetes.io/")
 		annotations[prefix+name] = text
@@ -152,8 +153,11 @@ func (u *universe) object() any {
 		}
 		return secret(name, rapid.SampledFrom(u.pairs).Draw(u.t, "pair"))
 	case "ConfigMap":
+		if u.chance("tcp", 3) {
+			return configMap("tcp", u.pick("entry", "5432=a/x:80", "5432=a/y:http:PROXY:PROXY-V1", "5433=a/z:80:::a/x", "5433=b/x:80::::3s", "443=a/x:80", "5432=junk"))
+		}
 		return configMap(u.pick("map", "global", "parameters"), u.pick("data", "timeout-server=9s", "timeout-client=8s", "strict-host=true", "max-connections=7",
-			"allowlist-source-range=10.9.0.0/16", "path-type=prefix", "app-root=/global", "nonsense=1", "ssl-redirect-code=301", "auth-secret=a/u"))
+			"allowlist-source-range=10.9.0.0/16", "path-type=prefix", "app-root=/global", "nonsense=1", "ssl-redirect-code=301", "auth-secret=a/u", "bind-ip-addr-tcp=10.0.0.1"))
 	}
 	c := class(u.pick("class", "sluice", "sluice", "other"), controller)
 	if c.Name == "other" {
@@ -193,6 +197,9 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 		}
 		if u.chance("default certificate", 2) {
 			w.options.DefaultCertificateSecret = snapshot.Key{Kind: snapshot.Secret, Namespace: "a", Name: "y"}
+		}
+		if u.chance("tcp services", 2) {
+			w.options.TCPServices = snapshot.Key{Kind: snapshot.ConfigMap, Namespace: ownNamespace, Name: "tcp"}
 		}
 		w.memo = New(w.options)
 		if !u.chance("no class", 4) {
@@ -269,7 +276,7 @@ func TestQuarantineLeavesNothingBehind(t *testing.T) {
 // referred to by anything.
 func inconsistency(m *model.Model) string {
 	used, profiles, values, lists := map[string]bool{}, map[string]bool{model.DefaultProfile: true}, 0, map[string]bool{}
-	for _, table := range []int{tableExact, tablePrefix} {
+	for _, table := range []int{tableExact, tablePrefix, tableTCP} {
 		for _, entry := range m.Tables[table].Entries {
 			used[entry.Value] = true
 			if m.Backends.Lookup(entry.Value) == nil {
@@ -301,6 +308,14 @@ func inconsistency(m *model.Model) string {
 			return "certificate " + c.Name + " stands twice in the model"
 		}
 		certificates[c.Name] = true
+	}
+	for _, f := range m.TCP {
+		if f.Certificate != "" && !certificates[f.Certificate] {
+			return f.Name() + " has a certificate that is not in the model"
+		}
+	}
+	if (len(m.TCP) > 0) != (len(m.Tables[tableTCP].Entries) > 0) {
+		return fmt.Sprintf("%d frontends of TCP services and %d entries of their table", len(m.TCP), len(m.Tables[tableTCP].Entries))
 	}
 	for i, line := range m.CrtList {
 		if !certificates[line.Certificate] || (i == 0) != (len(line.Hosts) == 0) {

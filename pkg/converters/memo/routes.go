@@ -9,21 +9,43 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 )
 
-// routeID is a line of one of the two route tables.
+// routeID is a line of one of the route tables, or of that of TCP services.
 type routeID struct {
 	key   string
 	exact bool
+	tcp   bool
 }
 
-// route is a path of a host with all who claim it.
+func (id routeID) table() int {
+	switch {
+	case id.tcp:
+		return tableTCP
+	case id.exact:
+		return tableExact
+	}
+	return tablePrefix
+}
+
+// route is a path of a host, or a host of a port, with all who claim it.
 type route struct {
 	id      routeID
-	host    *host
+	host    *host        // nil for a host of a port
+	port    *port        // nil for a path of a host
 	claims  []claim      // in the order of precedence
-	backend *backendUnit // of the first claim
+	backend *backendUnit // of the owner
 	// What the tables and the host's flags hold.
 	entry    string // name of the backend; empty: no entry
 	protects bool
+}
+
+// owner is the claim that is served: the first one, for a port the first one that can have it.
+func (r *route) owner() (claim, bool) {
+	for _, c := range r.claims {
+		if r.port == nil || r.port.allows(c) {
+			return c, true
+		}
+	}
+	return claim{}, false
 }
 
 // claim is one of an Ingress' routes, or of its TLS hosts.
@@ -37,7 +59,8 @@ func (c claim) tls() *ingress.TLS     { return &c.unit.fragment.TLS[c.at] }
 func (c claim) backendKey() string    { return c.unit.backends[c.at] }
 
 // compareClaims is the precedence: the older object, then by namespace and name, then the
-// order within the object. The default backend service comes last.
+// order within the object. The administrator's ConfigMap of TCP services comes first, the
+// default backend service last.
 func compareClaims(a, b claim) int {
 	if a.unit == b.unit {
 		return cmp.Compare(a.at, b.at)
@@ -52,8 +75,11 @@ func compareClaims(a, b claim) int {
 }
 
 func rank(c claim) int {
-	if c.unit.key.Kind == snapshot.Ingress {
+	switch c.unit.key.Kind {
+	case snapshot.Ingress:
 		return 0
+	case snapshot.ConfigMap:
+		return -1
 	}
 	return 1
 }
@@ -73,16 +99,18 @@ func (m *Memo) claim(unit *ingressUnit) {
 	unit.backends = backendKeys(f.Routes)
 	unit.routes = make([]routeID, len(f.Routes))
 	for i := range f.Routes {
-		id := routeID{}
+		id := routeID{tcp: f.Routes[i].TCP != nil}
 		id.key, id.exact = f.Routes[i].Key()
 		unit.routes[i] = id
 		r := m.routes[id]
 		if r == nil {
-			r = &route{id: id, host: m.host(f.Routes[i].Host)}
-			r.host.routes = r.host.routes.with(r)
-			m.routes[id] = r
+			r = m.newRoute(id, &f.Routes[i])
 		}
 		r.claims = inserted(r.claims, claim{unit, i})
+		if r.port != nil {
+			r.port.claims = inserted(r.port.claims, claim{unit, i})
+			m.work.ports.add(r.port)
+		}
 		m.work.claims.add(r)
 	}
 	for i := range f.TLS {
@@ -92,6 +120,19 @@ func (m *Memo) claim(unit *ingressUnit) {
 	}
 }
 
+func (m *Memo) newRoute(id routeID, of *ingress.Route) *route {
+	r := &route{id: id}
+	if id.tcp {
+		r.port = m.port(of.TCP.Port)
+		r.port.routes = r.port.routes.with(r)
+	} else {
+		r.host = m.host(of.Host)
+		r.host.routes = r.host.routes.with(r)
+	}
+	m.routes[id] = r
+	return r
+}
+
 // unclaim takes the claims of a unit out. What nobody claims any more stays until it is
 // settled, since the unit's next fragment may well claim it again.
 func (m *Memo) unclaim(unit *ingressUnit) {
@@ -99,6 +140,10 @@ func (m *Memo) unclaim(unit *ingressUnit) {
 		r := m.routes[id]
 		r.claims = withoutUnit(r.claims, unit)
 		m.work.claims.add(r)
+		if r.port != nil {
+			r.port.claims = withoutUnit(r.port.claims, unit)
+			m.work.ports.add(r.port)
+		}
 	}
 	for i := range unit.fragment.TLS {
 		h := m.hosts[unit.fragment.TLS[i].Host]
@@ -107,13 +152,12 @@ func (m *Memo) unclaim(unit *ingressUnit) {
 	}
 }
 
-// settleRoutes gives each path to its first claim, which then asks for its backend.
+// settleRoutes gives each path to its owner, which then asks for its backend.
 func (m *Memo) settleRoutes() {
 	for r := range m.work.claims.drain {
 		var unit *backendUnit
-		if len(r.claims) > 0 {
-			first := r.claims[0]
-			unit = m.demand(first.backendKey(), first.route().Backend)
+		if owner, ok := r.owner(); ok {
+			unit = m.demand(owner.backendKey(), owner.route().Backend)
 		}
 		if unit != r.backend {
 			if r.backend != nil {
@@ -135,8 +179,17 @@ func (m *Memo) settleRoutes() {
 // conflicts say who lost the path. Who asks for the same as the first loses nothing.
 func (r *route) conflicts() []report.Finding {
 	var findings []report.Finding
-	for i, c := range r.claims {
-		if i == 0 || c.backendKey() == r.claims[0].backendKey() || rank(c) > 0 {
+	owner, _ := r.owner()
+	for _, c := range r.claims {
+		switch {
+		case r.port != nil && !r.port.allows(c):
+			findings = append(findings, r.port.refusal(c))
+			continue
+		case c == owner || c.backendKey() == owner.backendKey() || rank(c) > 0:
+			continue
+		case r.port != nil:
+			findings = append(findings, report.New(report.PortConflict, c.route().Origin,
+				"host %s of port %d is served by %s, which claims it too and comes first", c.route().Host, r.port.number, owner.route().Origin))
 			continue
 		}
 		path := "path " + c.route().Path
@@ -144,7 +197,7 @@ func (r *route) conflicts() []report.Finding {
 			path = "the default"
 		}
 		findings = append(findings, report.New(report.PathConflict, c.route().Origin,
-			"%s of host %s is served by %s, which claims it too and comes first", path, c.route().Host, r.claims[0].route().Origin))
+			"%s of host %s is served by %s, which claims it too and comes first", path, c.route().Host, owner.route().Origin))
 	}
 	return findings
 }
@@ -157,20 +210,26 @@ func (m *Memo) settleEntries() {
 			entry, protects = r.backend.backend.Name, r.backend.backend.Profile.Shape.Protects()
 		}
 		if entry != r.entry {
-			table := tablePrefix
-			if r.id.exact {
-				table = tableExact
-			}
-			m.work.edit(table, r.id.key, entry)
+			m.work.edit(r.id.table(), r.id.key, entry)
 		}
-		if entry != r.entry || protects != r.protects {
-			m.work.hosts.add(r.host)
-		}
+		changed := entry != r.entry || protects != r.protects
 		r.entry, r.protects = entry, protects
-		if entry == "" {
-			r.host.routes = r.host.routes.without(r)
+		if r.port != nil {
+			m.work.frontends.add(r.port)
+		} else if changed || entry == "" {
 			m.work.hosts.add(r.host)
-			delete(m.routes, r.id)
+		}
+		if len(r.claims) == 0 {
+			m.dropRoute(r)
 		}
 	}
+}
+
+func (m *Memo) dropRoute(r *route) {
+	if r.port != nil {
+		r.port.routes = r.port.routes.without(r)
+	} else {
+		r.host.routes = r.host.routes.without(r)
+	}
+	delete(m.routes, r.id)
 }

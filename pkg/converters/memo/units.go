@@ -20,7 +20,7 @@ const (
 	kindCertificate = "certificate"
 )
 
-// ingressUnit is one Ingress, or the default backend service.
+// ingressUnit is one Ingress, the default backend service, or the ConfigMap of TCP services.
 type ingressUnit struct {
 	seen
 	key      snapshot.Key
@@ -44,6 +44,7 @@ type certificateUnit struct {
 	seen
 	key      snapshot.Key
 	hosts    set[*host] // that it serves
+	ports    set[*port] // that it serves
 	pinned   bool       // it is asked for by an option
 	fragment resolve.CertificateFragment
 	held     []holding
@@ -70,9 +71,12 @@ func (m *Memo) say(about any, findings []report.Finding) {
 func (m *Memo) runIngress(unit *ingressUnit) {
 	v := m.view()
 	var fragment ingress.Fragment
-	if unit == m.fallback {
+	switch unit {
+	case m.fallback:
 		fragment = fallbackFragment(v, unit.key)
-	} else {
+	case m.tcpServices:
+		fragment = ingress.TCPServices(v, unit.key)
+	default:
 		fragment = ingress.Convert(v, m.globals(), m.options.Class, unit.key)
 	}
 	if m.quarantine.denied[unit.key] {
@@ -86,7 +90,7 @@ func (m *Memo) runIngress(unit *ingressUnit) {
 	m.unclaim(unit)
 	unit.fragment = fragment
 	m.claim(unit)
-	if m.snapshot.Object(unit.key) == nil && unit != m.fallback {
+	if m.snapshot.Object(unit.key) == nil && unit != m.fallback && unit != m.tcpServices {
 		m.index.note(unit, nil)
 		delete(m.ingresses, unit.key)
 	}
@@ -132,7 +136,7 @@ func (m *Memo) runBackend(unit *backendUnit) {
 	service := snapshot.Key{Kind: snapshot.Service, Namespace: ref.Namespace, Name: ref.Service}
 	if m.quarantine.denied[service] {
 		v.Note(service)
-		ref = resolve.BackendRef{Namespace: ref.Namespace, Deny: resolve.StatusDenied}
+		ref = resolve.BackendRef{Namespace: ref.Namespace, Deny: resolve.StatusDenied, TCP: ref.TCP}
 	}
 	fragment := resolve.Backend(v, m.globals(), ref)
 	m.note(unit, kindBackend, v, fragment.Findings)
@@ -173,7 +177,7 @@ func (m *Memo) demandCertificate(key snapshot.Key) *certificateUnit {
 }
 
 func (m *Memo) runCertificate(unit *certificateUnit) {
-	if unit.hosts.empty() && !unit.pinned {
+	if unit.idle() {
 		return // dropIdle takes it out
 	}
 	v := m.view()
@@ -185,7 +189,11 @@ func (m *Memo) runCertificate(unit *certificateUnit) {
 	unit.fragment = fragment
 	m.expect(fragment.Next)
 	unit.hosts.each(m.work.hosts.add)
+	unit.ports.each(m.work.frontends.add)
 }
+
+// idle tells whether nobody asks for the unit any more.
+func (u *certificateUnit) idle() bool { return u.hosts.empty() && u.ports.empty() && !u.pinned }
 
 // expect remembers when the answer of a certificate unit changes next.
 func (m *Memo) expect(next time.Time) {
@@ -222,7 +230,7 @@ func (m *Memo) dropIdle() {
 		delete(m.backends, unit.key)
 	}
 	for unit := range m.work.idleCertificates.drain {
-		if !unit.hosts.empty() || unit.pinned {
+		if !unit.idle() {
 			continue
 		}
 		m.index.note(unit, nil)

@@ -11,6 +11,7 @@ const (
 	tableWildcards
 	tableExact
 	tablePrefix
+	tableTCP
 	tableValues
 	tableCount
 )
@@ -20,6 +21,7 @@ const (
 type work struct {
 	global       bool
 	ingresses    queue[*ingressUnit]
+	ports        queue[*port]  // the claims on it changed
 	claims       queue[*route] // the claims on it changed
 	tls          queue[*host]  // the claims on its certificate changed
 	backends     queue[*backendUnit]
@@ -27,6 +29,8 @@ type work struct {
 	names        queue[string] // backends that may have changed, by name
 	routes       queue[*route] // its backend may have another name
 	hosts        queue[*host]  // its routes, its certificate or that of its wildcard changed
+
+	frontends queue[*port] // its routes, its certificate or the global settings changed
 
 	idleBackends     queue[*backendUnit]
 	idleCertificates queue[*certificateUnit]

@@ -14,6 +14,7 @@ const (
 	PathInvalid         Code = "PathInvalid"
 	PathConflict        Code = "PathConflict"
 	TLSConflict         Code = "TLSConflict"
+	PortConflict        Code = "PortConflict"
 	ResourceBackend     Code = "ResourceBackend"
 	ServiceMissing      Code = "ServiceMissing"
 	ServicePortMissing  Code = "ServicePortMissing"
@@ -55,6 +56,7 @@ var Catalogue = map[Code]Entry{
 	PathInvalid:         {Error, "A path is not valid", "A path begins with '/' and holds neither blanks nor '#' nor '?'. The path is not served."},
 	PathConflict:        {Warning, "Two objects claim the same host and path", "The older object is served. Remove the path from one of them."},
 	TLSConflict:         {Warning, "Two objects name different certificates for one host", "The Secret of the older object is used."},
+	PortConflict:        {Warning, "A port of a TCP service is taken", "A port is a listener of sluice, or is claimed by an older object that asks for something else of it. Choose another port."},
 	ResourceBackend:     {Error, "A backend that is not a Service", "Only Services can be backends. The path answers 503."},
 	ServiceMissing:      {Error, "A Service does not exist", "The path answers 503 until the Service is created; nothing else needs to be touched then."},
 	ServicePortMissing:  {Error, "A Service lacks the port", "The path answers 503 until the Service has a port of that number or name."},

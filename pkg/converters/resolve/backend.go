@@ -17,7 +17,7 @@ import (
 // options is said of each object that has them. (Units of several objects whose backends do
 // the same share one name.)
 func (r BackendRef) Key() string {
-	h := model.NewHasher().Str(r.StripPath).Int(int64(r.Deny), int64(len(r.Layers)))
+	h := model.NewHasher().Str(r.StripPath).Int(int64(r.Deny), int64(len(r.Layers))).Bool(r.TCP)
 	for _, layer := range r.Layers {
 		h.Sum(layer.Digest()).Str(layer.Origin.String())
 	}

@@ -41,7 +41,7 @@ type serverValues struct {
 // behaviourOf is what the backend does. It denies every request where a protection can't be
 // honoured.
 func behaviourOf(v *snapshot.View, g *Globals, set *settings.Set, ref BackendRef) *behaviour {
-	if set == g.Set && g.web != nil && ref.StripPath == "" && ref.Deny == 0 {
+	if set == g.Set && g.web != nil && ref.StripPath == "" && ref.Deny == 0 && !ref.TCP {
 		return g.web
 	}
 	b := &behaviour{g: g, v: v, set: set, ref: ref}
@@ -69,16 +69,31 @@ func (b *behaviour) needsSecret() bool {
 	return false
 }
 
-// fill computes everything but the profile. A new feature is a method here.
+// fill computes everything but the profile. A new feature is a method in http or tcp.
 func (b *behaviour) fill() {
 	if b.ref.Deny != 0 {
-		b.shape = model.Shape{Deny: b.ref.Deny}
+		b.shape = model.Shape{TCP: b.ref.TCP, Deny: b.ref.Deny}
 		return
 	}
 	if why := b.set.Denied(); len(why) > 0 {
 		b.shape.Deny = StatusDenied
 		b.findings = append(b.findings, why...)
 	}
+	if b.ref.TCP {
+		b.tcp()
+	} else {
+		b.http()
+	}
+	slices.SortFunc(b.values, func(a, b model.Value) int { return cmp.Compare(a.Slot, b.Slot) })
+	if b.shape.Deny != 0 {
+		// Nothing of the rest has an effect, and half a protection must not look like one.
+		b.shape, b.values, b.options = model.Shape{TCP: b.ref.TCP, Deny: StatusDenied}, nil, model.ServerOptions{}
+		b.servers, b.ca, b.client = serverValues{}, nil, nil
+	}
+}
+
+// http is all that a backend for requests does.
+func (b *behaviour) http() {
 	b.balance()
 	b.timeouts()
 	b.affinity()
@@ -93,20 +108,22 @@ func (b *behaviour) fill() {
 	b.secure()
 	b.limits()
 	b.check()
-	slices.SortFunc(b.values, func(a, b model.Value) int { return cmp.Compare(a.Slot, b.Slot) })
-	if b.shape.Deny != 0 {
-		// Nothing of the rest has an effect, and half a protection must not look like one.
-		b.shape, b.values, b.options = model.Shape{Deny: StatusDenied}, nil, model.ServerOptions{}
-		b.servers, b.ca, b.client = serverValues{}, nil, nil
-	}
 }
 
 // deny denies every request, since an option that protects can't be honoured.
 func (b *behaviour) deny(option, format string, args ...any) {
 	b.shape.Deny = StatusDenied
 	why := report.New(report.ProtectionDenied, b.set.Origin(option), format, args...)
-	why.Message = "the path answers 503, since " + option + " can't be honoured: " + why.Message
+	why.Message = b.denies() + ", since " + option + " can't be honoured: " + why.Message
 	b.findings = append(b.findings, why)
+}
+
+// denies says what becomes of who asks for something that is denied.
+func (b *behaviour) denies() string {
+	if b.ref.TCP {
+		return "connections are closed"
+	}
+	return "the path answers 503"
 }
 
 func (b *behaviour) report(code report.Code, option, format string, args ...any) {

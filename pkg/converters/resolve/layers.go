@@ -36,7 +36,7 @@ func AnnotationLayers(object model.Origin, annotations map[string]string) []sett
 
 // scopes are those of the options that the layers of a BackendRef may hold. Those of a
 // host or a listener are read by the converters.
-const scopes = settings.Frontend | settings.Host | settings.Path | settings.Backend
+const scopes = settings.Frontend | settings.Host | settings.Path | settings.Backend | settings.TCP
 
 // optionsOf are all options of a backend: globals < layers of the reference < annotations of
 // the Service.

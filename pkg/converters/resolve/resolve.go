@@ -45,6 +45,8 @@ type BackendRef struct {
 	// Deny is the status with which the path answers every request, where the converter
 	// found that it can't be served, and said so; 0 otherwise.
 	Deny int
+	// TCP: connections are handed on as they are, see Shape.TCP.
+	TCP bool
 	// Origin is the object that asks, with the field: findings about a missing Service are
 	// its findings. It is no part of the key: of several askers with one key, any may stand
 	// here. Always set where a Service is named.

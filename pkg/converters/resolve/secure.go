@@ -12,6 +12,9 @@ import (
 // 3.4.7).
 const noSNI = "var(txn.sluice_no_sni)"
 
+// hostSNI is the host of the request.
+const hostSNI = "req.hdr(host),host_only"
+
 // Names of the options of TLS to the servers.
 const (
 	optionProtocol = "backend-protocol"
@@ -92,7 +95,7 @@ func (b *behaviour) sni() {
 		b.options.SNI = noSNI
 		return
 	case "host":
-		b.options.SNI = "req.hdr(host),host_only"
+		b.options.SNI = hostSNI
 	case "sni":
 		b.options.SNI = "ssl_fc_sni"
 	default:

@@ -99,7 +99,7 @@ var (
 )
 
 func buildTable() []Option {
-	all := slices.Concat(globalOptions(), logOptions(), timeoutOptions(), backendOptions(), secureOptions(), pathOptions(), corsOptions())
+	all := slices.Concat(globalOptions(), logOptions(), tcpOptions(), timeoutOptions(), backendOptions(), secureOptions(), pathOptions(), corsOptions())
 	slices.SortFunc(all, func(a, b Option) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range all {
 		o := &all[i]

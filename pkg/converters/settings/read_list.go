@@ -201,3 +201,24 @@ func parseResolvers(o *Option, text string) (value, error) {
 		return fmt.Sprintf("%s=%s", name, server), err == nil && server.Port() != 0 && server.Addr().Zone() == ""
 	})
 }
+
+// parseListenIPs takes addresses without a port for listeners, at least one.
+func parseListenIPs(o *Option, text string) (value, error) {
+	const expected = "IP addresses to listen on; * stands for all IPv4, [::] for all IPv6 addresses"
+	if len(items(text)) == 0 {
+		return refuse(o, text, expected)
+	}
+	return parseEach(o, text, expected, func(s string) (string, bool) {
+		if s == "*" {
+			return s, true
+		}
+		address, err := netip.ParseAddr(strings.Trim(s, "[]"))
+		if err != nil || address.Zone() != "" {
+			return "", false
+		}
+		if address.Is4() {
+			return address.String(), true
+		}
+		return "[" + address.String() + "]", true
+	})
+}

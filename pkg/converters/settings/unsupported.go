@@ -56,7 +56,7 @@ var lacks = []lack{
 	{Global, false, "drain-support drain-support-redispatch", "terminating pods that still serve are always drained, and a request whose server is down goes to another one"},
 
 	// Listeners.
-	{Global, false, "http-port https-port bind-ip-addr-tcp", "use the flags --http-address and --https-address"},
+	{Global, false, "http-port https-port", "use the flags --http-address and --https-address"},
 	{Frontend, false, "bind-http bind-https bind-ip-addr-http", "use the flags --http-address and --https-address"},
 	{Frontend, false, "bind-http-passthrough bind-fronting-proxy http-passthrough use-forwarded-proto", behindProxy},
 	{Global, false, "http-passthrough-port fronting-proxy-port https-to-http-port", behindProxy},
@@ -98,8 +98,7 @@ var lacks = []lack{
 	{Backend, false, "fcgi-app", "put an HTTP server in front of the FastCGI application, in its pod"},
 	{Global, false, "fcgi-enabled-apps", "put an HTTP server in front of the FastCGI application, in its pod"},
 	{Global, false, "original-forwarded-for-hdr real-ip-hdr", "the server finds the client in X-Forwarded-For, see forwardfor"},
-	{Global, false, "https-log-format tcp-log-format", "http-log-format is the format of all access logs"},
-	{TCP, false, "tcp-service-log-format", "http-log-format is the format of all access logs"},
+	{Global, false, "https-log-format", "http-log-format is the format of all access logs"},
 	{Host, false, "var-namespace", "the name of the backend in a log line begins with the namespace"},
 
 	// Web application firewall.
@@ -110,9 +109,6 @@ var lacks = []lack{
 	// Peers.
 	{Global, false, "peers-port peers-name peers-table-global", "stick tables are not shared"},
 	{Backend, false, "peers-table", "stick tables are not shared"},
-
-	// TCP services.
-	{TCP, false, "tcp-service-port tcp-service-proxy-protocol", "use the flag --tcp-services-configmap"},
 
 	// Redirects and names.
 	{Host, false, "redirect-from redirect-from-regex", "write an Ingress of its own for the other host, with redirect-to"},

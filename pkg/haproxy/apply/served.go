@@ -161,7 +161,7 @@ func applicable(m *model.Model, commands []plan.Command) []plan.Command {
 
 // leadsNowhere tells whether a route would lead to a backend that the worker lacks.
 func leadsNowhere(m *model.Model, c plan.EditMap) bool {
-	if c.Map != model.TableExact && c.Map != model.TablePrefix {
+	if c.Map != model.TableExact && c.Map != model.TablePrefix && c.Map != model.TableTCP {
 		return false
 	}
 	return slices.ContainsFunc(c.Edits, func(e model.Edit) bool {

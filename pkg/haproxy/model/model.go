@@ -8,7 +8,8 @@ import (
 // Model is everything that HAProxy shall do.
 type Model struct {
 	Process      Process
-	Frontends    []*Frontend // sorted by name
+	Frontends    []*Frontend    // sorted by name
+	TCP          []*TCPFrontend // sorted by port
 	Defaults     Defaults
 	Profiles     []*Profile // in use by a backend, sorted by name; the default one is always there
 	Backends     *Backends

@@ -62,6 +62,12 @@ func KnownSlot(slot string) bool {
 // Shape are the rules and parameters of a profile. Its zero value has none of the
 // optional rules and leaves timeouts to the base section.
 type Shape struct {
+	// TCP: the section is in mode tcp. Of the rest only what such a section can do has an
+	// effect: the balance, timeouts, checks, address lists, and Deny, which closes the connection.
+	TCP              bool          `json:",omitempty"`
+	TCPTimeoutServer time.Duration `json:",omitempty"` // 0: that of the base section; so for the next
+	TCPTimeoutTunnel time.Duration `json:",omitempty"`
+
 	// Parameters of the section.
 	Balance        string        // "balance" and its arguments
 	TimeoutConnect time.Duration // 0: that of the base section

@@ -46,7 +46,7 @@ func (s *Shape) Lists() []*List {
 
 // Protection identifies what keeps somebody out, whatever else the shape does.
 func (s *Shape) Protection() Digest {
-	return Shape{Deny: s.Deny, AllowList: s.AllowList, AllowExcept: s.AllowExcept, DenyList: s.DenyList, DenyExcept: s.DenyExcept, BasicAuth: s.BasicAuth}.Digest()
+	return Shape{TCP: s.TCP, Deny: s.Deny, AllowList: s.AllowList, AllowExcept: s.AllowExcept, DenyList: s.DenyList, DenyExcept: s.DenyExcept, BasicAuth: s.BasicAuth}.Digest()
 }
 
 // Protects tells whether the shape keeps anybody out.

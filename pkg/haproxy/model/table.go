@@ -11,6 +11,7 @@ const (
 	TableWildcards = "hosts-wildcard" // what follows the first label of a wildcard host -> host flags
 	TableExact     = "routes-exact"   // host#path -> backend
 	TablePrefix    = "routes-prefix"  // host#path/ -> backend, the longest one wins
+	TableTCP       = "tcp"            // port#host -> backend of a TCP service
 	TableValues    = "values"         // backend/slot -> text
 )
 

@@ -27,7 +27,7 @@ func setServer(backend string, before, after *model.Server) (SetServer, bool) {
 // leafFirst is the order in which tables get new entries: what a route needs is there
 // before the route, the route before its host. Entries go in the reverse order.
 var leafFirst = [...]string{
-	model.TableValues, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
+	model.TableValues, model.TableTCP, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
 }
 
 func (in Input) planTables() []RuntimeCommand {

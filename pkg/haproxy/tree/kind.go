@@ -23,7 +23,7 @@ func KindOf(path string) Kind {
 		return Profiles
 	case "conf.d/15-userlists.cfg":
 		return Userlists
-	case "conf.d/20-frontends.cfg":
+	case "conf.d/20-frontends.cfg", "conf.d/25-tcp.cfg":
 		return Frontends
 	case GenerationPath:
 		return Generation
