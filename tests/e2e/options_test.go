@@ -63,6 +63,7 @@ func TestRedirects(t *testing.T) {
 			"a.yaml": web(harness.NewPod(t, "web-1")) + secured("tls", "tls.example") + ca.Issue(t, "tls.example").TLSSecret("tls") +
 				secured("open", "open.example", "ssl-redirect", "false", "hsts", "false") + secured("junk", "junk.example", "ssl-redirect", "maybe") +
 				secured("hsts", "hsts.example", "hsts-max-age", "60", "hsts-include-subdomains", "true", "hsts-preload", "true") +
+				secured("wild", "*.wild.example") + harness.Ingress("below", "own.wild.example", "web") +
 				harness.Ingress("plain", "plain.example", "web") +
 				harness.IngressPath("url", "plain.example", "/url", "web", "redirect-to", "https://there.example/x?y=$HOME") +
 				harness.IngressPath("path", "plain.example", "/path", "web", "redirect-to", "/there", "redirect-to-code", "308") +
@@ -85,6 +86,11 @@ func TestRedirects(t *testing.T) {
 			location("tls.example", "/x/%7Ey?a=b&c=%20", code, "https://tls.example/x/%7Ey?a=b&c=%20")
 			location("TLS.example:80", "/", code, "https://tls.example/")
 			location("junk.example", "/", code, "https://junk.example/")
+			for _, host := range []string{"any.wild.example", "own.wild.example"} {
+				location(host, "/x", code, "https://"+host+"/x")
+				location(host, "/%78", code, "https://"+host+"/%78")
+			}
+			location("wild.example", "/", 404, "")
 			location("open.example", "/", 200, "")
 			location("plain.example", "/", 200, "")
 			location("tls.example", exempt+"/token", 200, "")
@@ -100,7 +106,7 @@ func TestRedirects(t *testing.T) {
 		location("root.example", "/?x", 302, "/start/here")
 		location("root.example", "/start/here", 200, "")
 
-		for host, want := range map[string]string{"tls.example": "max-age=15768000", "open.example": "", "hsts.example": "max-age=60; includeSubDomains; preload"} {
+		for host, want := range map[string]string{"tls.example": "max-age=15768000", "any.wild.example": "max-age=15768000", "open.example": "", "hsts.example": "max-age=60; includeSubDomains; preload"} {
 			answer, _, err := c.GetTLS(host, "/")
 			if got := answer.Headers.Get("Strict-Transport-Security"); err != nil || answer.Status != 200 || got != want {
 				t.Errorf("%s: status %d, HSTS %q, want %q (%v)", host, answer.Status, got, want, err)

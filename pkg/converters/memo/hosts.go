@@ -16,12 +16,13 @@ type host struct {
 	claims      []claim          // TLS, in the order of precedence
 	certificate *certificateUnit // of the first claim; nil: the default certificate, or no TLS
 	// What the tables and the crt-list hold.
+	tls     string // empty: no entry
 	flags   string // empty: no entry
 	grouped bool   // it has a place in the crt-list, in group
 	group   string
 }
 
-// Letters of a host's flags, and what stands in their place.
+// Letters that stand for facts about a host, and what stands in their place.
 const (
 	flagTLS   = "t"
 	flagGuard = "g"
@@ -82,7 +83,11 @@ func (m *Memo) settleTLS() {
 // and the certificates.
 func (m *Memo) settleHosts() {
 	for h := range m.work.hosts.drain {
-		if flags := m.flagsOf(h); flags != h.flags {
+		if tls := m.tlsOf(h); tls != h.tls {
+			m.work.edit(tableTLS, h.name, tls)
+			h.tls = tls
+		}
+		if flags := h.flagsOf(); flags != h.flags {
 			key, isWildcard, err := token.HostKey(h.name)
 			if err != nil {
 				panic("memo: a checked host has no key: " + err.Error())
@@ -113,23 +118,24 @@ func (m *Memo) forget(h *host) {
 	}
 }
 
+// tlsOf is the entry of a host with routes and TLS.
+func (m *Memo) tlsOf(h *host) string {
+	if m.hasTLS(h) {
+		return flagTLS
+	}
+	return ""
+}
+
 // flagsOf are the flags of a host with routes. A host that is only named in a TLS entry has
 // none: it would be a known host then, and keep its wildcard's rules from serving it.
-func (m *Memo) flagsOf(h *host) string {
-	if h.routes.empty() {
+func (h *host) flagsOf() string {
+	switch {
+	case h.routes.empty():
 		return ""
+	case h.guarded():
+		return flagGuard
 	}
-	flags := ""
-	if m.hasTLS(h) {
-		flags += flagTLS
-	}
-	if h.guarded() {
-		flags += flagGuard
-	}
-	if flags == "" {
-		return flagNone
-	}
-	return flags
+	return flagNone
 }
 
 // hasTLS tells whether the host, or the wildcard that covers it, has a certificate. It counts

@@ -103,6 +103,7 @@ func emptyModel() *model.Model {
 	return &model.Model{
 		Backends: &model.Backends{},
 		Tables: []*model.Table{
+			tableTLS:       {Name: model.TableTLS},
 			tableHosts:     {Name: model.TableHosts},
 			tableWildcards: {Name: model.TableWildcards},
 			tableExact:     {Name: model.TableExact},

@@ -149,6 +149,7 @@ func TestRoutes(t *testing.T) {
 		objects []any
 		routes  map[string]string // key -> Service
 		flags   map[string]string
+		tls     map[string]string
 		codes   []string
 	}{
 		"the older object gets the path, the younger one hears of it": {
@@ -184,9 +185,12 @@ func TestRoutes(t *testing.T) {
 			objects: []any{service("s1"), ing("a", "h.example.com/>s1", "h.example.com/admin>s1", "allowlist-source-range=10.0.0.0/8")},
 			flags:   map[string]string{"h.example.com": "-"},
 		},
-		"TLS is a flag of hosts with rules, the wildcard's counts for those below it": {
+		"TLS is a fact about hosts with rules, the wildcard's counts for those below it": {
 			objects: []any{service("s1"), ing("a", "h.example.com/>s1", "*.example.org/>s1", "x.example.org/>s1", "a.b.example.org/>s1", "tls:h.example.com=", "tls:*.example.org=", "tls:lone.example.net=")},
-			flags:   map[string]string{"h.example.com": "t", "x.example.org": "t", "a.b.example.org": "-", "lone.example.net": ""},
+			flags:   map[string]string{"h.example.com": "-", "x.example.org": "-", "a.b.example.org": "-", "lone.example.net": ""},
+			tls: map[string]string{
+				"h.example.com": "t", "*.example.org": "t", "x.example.org": "t", "a.b.example.org": "", "lone.example.net": "",
+			},
 		},
 		"one wrong option is said once for each object that has it": {
 			objects: []any{service("s1"), ing("a", "h.example.com/>s1", "h.example.com/y>s1", "nonsense=1"), ing("b", "i.example.com/>s1", "nonsense=1")},
@@ -204,6 +208,11 @@ func TestRoutes(t *testing.T) {
 			for host, want := range c.flags {
 				if got, _ := w.model.Tables[tableHosts].Lookup(host); got != want {
 					t.Errorf("flags of %s are %q, want %q", host, got, want)
+				}
+			}
+			for host, want := range c.tls {
+				if got, _ := w.model.Tables[tableTLS].Lookup(host); got != want {
+					t.Errorf("TLS of %s is %q, want %q", host, got, want)
 				}
 			}
 			if diff := cmp.Diff(c.codes, w.codes()); diff != "" {

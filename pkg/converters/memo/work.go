@@ -7,7 +7,8 @@ import (
 
 // Places of the tables in Model.Tables.
 const (
-	tableHosts = iota
+	tableTLS = iota
+	tableHosts
 	tableWildcards
 	tableExact
 	tablePrefix

@@ -23,7 +23,7 @@ func emptyModel() *model.Model {
 	m := &model.Model{Profiles: []*model.Profile{{Name: model.DefaultProfile}}}
 	m.Process.MaxConn = 100
 	m.Defaults.TimeoutClient = 5 * time.Second
-	for _, name := range []string{model.TableHosts, model.TableWildcards, model.TableExact, model.TablePrefix, model.TableValues} {
+	for _, name := range []string{model.TableTLS, model.TableHosts, model.TableWildcards, model.TableExact, model.TablePrefix, model.TableValues} {
 		m.Tables = append(m.Tables, &model.Table{Name: name})
 	}
 	slices.SortFunc(m.Tables, func(a, b *model.Table) int { return strings.Compare(a.Name, b.Name) })
@@ -155,6 +155,7 @@ func (r renderer) frontends() []byte {
 	return []byte("frontend http from base\n    bind " + bind + "\n" +
 		"    http-request set-var(txn.generation) str(generation),map_str(maps/sluice.map)\n" +
 		"    http-request set-var(txn.values) path,map_str(maps/values.map)\n" +
+		"    http-request set-var(txn.tls) path,map_str(maps/hosts-tls.map)\n" +
 		"    http-request set-var(txn.hosts) path,map_str(maps/hosts.map)\n" +
 		"    http-request set-var(txn.wildcards) path,map_str(maps/hosts-wildcard.map)\n" +
 		"    http-request set-var(txn.prefix) path,map_str(maps/routes-prefix.map)\n" +

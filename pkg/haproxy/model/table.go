@@ -7,6 +7,7 @@ import (
 
 // Names of the tables; each is the map file maps/<name>.map.
 const (
+	TableTLS       = "hosts-tls"      // host with TLS, wildcards with their "*." -> "t"
 	TableHosts     = "hosts"          // exact host -> host flags
 	TableWildcards = "hosts-wildcard" // what follows the first label of a wildcard host -> host flags
 	TableExact     = "routes-exact"   // host#path -> backend

@@ -25,9 +25,10 @@ func setServer(backend string, before, after *model.Server) (SetServer, bool) {
 }
 
 // leafFirst is the order in which tables get new entries: what a route needs is there
-// before the route, the route before its host. Entries go in the reverse order.
+// before the route, its redirect to https among it, the route before its host. Entries go
+// in the reverse order.
 var leafFirst = [...]string{
-	model.TableValues, model.TableTCP, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
+	model.TableValues, model.TableTLS, model.TableTCP, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
 }
 
 func (in Input) planTables() []RuntimeCommand {

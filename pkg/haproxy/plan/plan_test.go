@@ -196,7 +196,7 @@ func TestTablesGrowLeafFirst(t *testing.T) {
 	w := world{1, t}
 	tables := func(entries ...model.Entry) *model.Model {
 		m := modelOf("a")
-		for _, name := range []string{model.TableHosts, model.TableExact, model.TablePrefix, model.TableValues} {
+		for _, name := range []string{model.TableTLS, model.TableHosts, model.TableExact, model.TablePrefix, model.TableValues} {
 			m.Tables = append(m.Tables, &model.Table{Name: name, Entries: entries})
 		}
 		return m
@@ -208,8 +208,8 @@ func TestTablesGrowLeafFirst(t *testing.T) {
 		edit := c.Command.(EditMap)
 		order = append(order, fmt.Sprintf("%s %v", edit.Map, edit.Edits[0].Value != nil))
 	}
-	want := []string{"values true", "routes-prefix true", "routes-exact true", "hosts true",
-		"hosts false", "routes-exact false", "routes-prefix false", "values false"}
+	want := []string{"values true", "hosts-tls true", "routes-prefix true", "routes-exact true", "hosts true",
+		"hosts false", "routes-exact false", "routes-prefix false", "hosts-tls false", "values false"}
 	if !slices.Equal(order, want) {
 		t.Errorf("order %v, want %v", order, want)
 	}
