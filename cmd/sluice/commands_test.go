@@ -64,6 +64,11 @@ func TestWrongCalls(t *testing.T) {
 	}{
 		"render without a folder":            {[]string{"render", "-"}, "--out is missing"},
 		"render without a source":            {[]string{"render"}, "requires at least 1 arg"},
+		"bootstrap with a source":            {[]string{"render", "--bootstrap", "-", "--out", "/tmp/x"}, "unknown command"},
+		"bootstrap without a folder":         {[]string{"render", "--bootstrap"}, "--bootstrap needs --out DIR"},
+		"bootstrap to standard output":       {[]string{"render", "--bootstrap", "--out", "-"}, "--bootstrap needs --out DIR"},
+		"bootstrap in somebody's folder":     {[]string{"render", "--bootstrap", "--out", "/proc", "--run-dir", "/tmp"}, "--out=/proc"},
+		"memory for somebody else's HAProxy": {[]string{"run", "--source", "/tmp", "--master-socket", "/tmp/m", "--haproxy-memory-limit", "1Gi"}, "start HAProxy with -m"},
 		"a source that does not exist":       {[]string{"check", "/no/such/folder"}, "no such file or folder"},
 		"diff without the other side":        {[]string{"diff", "-"}, "either --against DIR or --running URL"},
 		"diff against a folder of something": {[]string{"diff", "-", "--against", "/proc"}, "neither current/ nor conf.d/"},

@@ -17,29 +17,33 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
-// lineOf reads the sources once and runs the line up to the model. Offline commands show
-// what would be rendered, so the controller's own certificate is a fresh one each time;
-// it has a fixed file name.
+// lineOf reads the sources once and runs the line up to the model.
 func lineOf(o *options.Options, sources []string, in io.Reader) (*loop.Line, error) {
-	if err := o.Validate(); err != nil {
+	line, err := emptyLine(o)
+	if err != nil {
 		return nil, err
 	}
 	content, err := files.Read(sources, in)
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	own, err := resolve.SelfSigned(now)
+	line.Take(content.Changes, content.Findings, time.Now())
+	return line, nil
+}
+
+// emptyLine is a line that has taken nothing yet. Offline commands show what would be
+// rendered, so the controller's own certificate is a fresh one each time; it has a fixed
+// file name.
+func emptyLine(o *options.Options) (*loop.Line, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	own, err := resolve.SelfSigned(time.Now())
 	if err != nil {
 		return nil, err
 	}
 	own.Name = loop.OwnCertificate
-	line, err := loop.NewLine(o, own)
-	if err != nil {
-		return nil, err
-	}
-	line.Take(content.Changes, content.Findings, now)
-	return line, nil
+	return loop.NewLine(o, own)
 }
 
 // rendered is the way from nothing to the line's model, with the file in the tree that apply

@@ -20,10 +20,23 @@ func renderCommand(s streams) *cobra.Command {
 		Short: "Write the HAProxy configuration that manifests ask for",
 		Long: `Write the whole tree that HAProxy would be started on. A SOURCE is a file or folder
 of manifests, or - for standard input. Private keys and password hashes are left out
-unless --with-keys is given. With --out - the tree is printed.`,
+unless --with-keys is given. With --out - the tree is printed.
+
+With --bootstrap, and no SOURCE, DIR becomes a configuration folder as run has it, so that
+HAProxy can be started on DIR/current/conf.d before sluice runs: it answers 503 to
+everything, and 200 to /healthz of --health-address. A folder that holds a configuration
+already is left as it is.`,
 		Example: "  sluice render manifests/ --out /tmp/tree\n  kubectl get ing,svc,endpointslices -A -o yaml | sluice render - --out -",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(command *cobra.Command, args []string) error {
+			if o.Bootstrap {
+				return cobra.NoArgs(command, args)
+			}
+			return cobra.MinimumNArgs(1)(command, args)
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if o.Bootstrap {
+				return bootstrap(o, s)
+			}
 			return render(o, args, s)
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,9 +24,6 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 )
-
-// stopTimeout bounds the graceful end of HAProxy.
-const stopTimeout = 30 * time.Second
 
 func runCommand(s streams) *cobra.Command {
 	o := &options.Options{}
@@ -76,7 +74,7 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 	})
 	err = group.Wait()
 	if !o.Once {
-		r.stop(log)
+		r.stop(log, o.StopTimeout)
 	}
 	return err
 }
@@ -90,6 +88,10 @@ type runner struct {
 
 func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 	binary, err := o.Binary()
+	if err != nil {
+		return nil, err
+	}
+	memory, err := o.ProcessMemory(debug.SetMemoryLimit(-1))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 	if master == "" {
 		master = filepath.Join(o.RunDir, "master.sock")
 		r.supervisor = process.New(process.Config{
-			Binary: binary, ConfDir: filepath.Join(o.ConfigDir, "current", "conf.d"), RunDir: o.RunDir, Log: log,
+			Binary: binary, ConfDir: filepath.Join(o.ConfigDir, "current", "conf.d"), RunDir: o.RunDir, Log: log, Memory: memory,
 			MasterSocket: master, StatsSocket: filepath.Join(o.RunDir, "haproxy.sock"), PIDFile: filepath.Join(o.RunDir, "haproxy.pid"),
 		})
 	}
@@ -138,12 +140,12 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 }
 
 // stop ends HAProxy with the controller: requests in flight are finished first.
-func (r *runner) stop(log *slog.Logger) {
+func (r *runner) stop(log *slog.Logger, timeout time.Duration) {
 	if r.supervisor == nil || r.supervisor.PID() == 0 {
 		return
 	}
 	log.Info("stopping HAProxy; requests in flight are finished first")
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := r.supervisor.Stop(ctx); err != nil {
 		log.Error("stopping HAProxy", "error", err)

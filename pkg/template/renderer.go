@@ -128,7 +128,7 @@ func (in Input) sections() []section {
 		global = served.Process.Equal(in.Model.Process) && served.Resolvers == in.Model.Resolvers
 		profiles = timeouts && slices.Equal(served.Profiles, in.Model.Profiles)
 		users = slices.Equal(served.Userlists, in.Model.Userlists)
-		frontends = timeouts && slices.Equal(served.Frontends, in.Model.Frontends)
+		frontends = timeouts && slices.Equal(served.Frontends, in.Model.Frontends) && served.Health.Equal(in.Model.Health)
 		tcp = timeouts && slices.Equal(served.TCP, in.Model.TCP) && global
 	}
 	return []section{

@@ -25,7 +25,8 @@ const Patience = 20 * time.Second
 // Controller is a running `sluice run` with folders and ports of its own.
 type Controller struct {
 	Source, ConfigDir, StateDir, RunDir string
-	HTTP, HTTPS, Admin                  string // addresses
+	HTTP, HTTPS, Admin, Health          string // addresses
+	UnderInit                           bool   // sluice-init starts sluice
 
 	t       testing.TB
 	binary  string // of HAProxy
@@ -66,7 +67,7 @@ func NewController(t testing.TB, binary string, manifests map[string]string) *Co
 	c := &Controller{
 		t: t, binary: binary, log: &buffer{},
 		Source: filepath.Join(folder, "src"), ConfigDir: filepath.Join(folder, "conf"), StateDir: filepath.Join(folder, "state"), RunDir: filepath.Join(folder, "run"),
-		HTTP: FreeAddress(t), HTTPS: FreeAddress(t), Admin: FreeAddress(t),
+		HTTP: FreeAddress(t), HTTPS: FreeAddress(t), Admin: FreeAddress(t), Health: FreeAddress(t),
 	}
 	if err := os.MkdirAll(c.Source, 0o755); err != nil {
 		t.Fatal(err)
@@ -89,22 +90,32 @@ func NewController(t testing.TB, binary string, manifests map[string]string) *Co
 func (c *Controller) Start(args ...string) {
 	c.t.Helper()
 	c.StartUnready(args...)
-	c.Eventually("sluice is ready", func() error {
-		status, body, err := c.fetch("http://" + c.Admin + "/readyz")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("status %d: %s", status, body)
-		}
-		return err
-	})
+	c.Eventually("sluice is ready", c.IsReady)
 }
+
+// IsReady asks /readyz of the admin address.
+func (c *Controller) IsReady() error {
+	status, body, err := c.fetch("http://" + c.Admin + "/readyz")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", status, body)
+	}
+	return err
+}
+
+// PID is the pid of sluice, or of sluice-init.
+func (c *Controller) PID() int { return c.command.Process.Pid }
 
 // StartUnready starts sluice and does not wait.
 func (c *Controller) StartUnready(args ...string) {
 	c.t.Helper()
 	c.args = args
-	command := exec.Command(Program(c.t, "sluice"), append([]string{"run", "--source", c.Source, "--allow-local-endpoints", "--config-dir", c.ConfigDir,
+	call := append([]string{Program(c.t, "sluice"), "run", "--source", c.Source, "--allow-local-endpoints", "--config-dir", c.ConfigDir,
 		"--state-dir", c.StateDir, "--run-dir", c.RunDir, "--http-address", c.HTTP, "--https-address", c.HTTPS,
-		"--admin-address", c.Admin, "--haproxy", c.binary}, args...)...)
+		"--health-address", c.Health, "--admin-address", c.Admin, "--haproxy", c.binary}, args...)
+	if c.UnderInit {
+		call = append([]string{Program(c.t, "sluice-init")}, call...)
+	}
+	command := exec.Command(call[0], call[1:]...)
 	command.Stdout, command.Stderr = c.log, c.log
 	command.Env = append(os.Environ(), c.env...)
 	// HAProxy inherits the pipe of the log and may outlive sluice: don't wait for its end.

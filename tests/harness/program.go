@@ -15,7 +15,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	command := exec.Command("go", "build", "-o", folder, "./cmd/sluice", "./cmd/sluice-echo")
+	command := exec.Command("go", "build", "-o", folder, "./cmd/...")
 	command.Dir = root()
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
@@ -23,7 +23,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// Program is the path of a program of this repository ("sluice", "sluice-echo"), built
+// Program is the path of a program of this repository ("sluice", "sluice-init", "sluice-echo"), built
 // once for each test binary.
 func Program(t testing.TB, name string) string {
 	t.Helper()

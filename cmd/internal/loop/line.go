@@ -68,6 +68,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			AllowCrossNamespace:      o.AllowCrossNamespace,
 			AllowLocalEndpoints:      o.AllowLocalEndpoints,
 			Bind:                     resolve.Bind{HTTP: o.HTTPAddress, HTTPS: o.HTTPSAddress},
+			Health:                   model.Health{Addresses: o.HealthAddress, Starting: o.Bootstrap},
 		},
 	}
 	l.settings.Class.Namespace, _, _ = options.SplitName(o.ConfigMap)

@@ -1,7 +1,9 @@
 package options
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -10,8 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Options is what the flags say.
@@ -22,9 +26,11 @@ type Options struct {
 	StateDir              string
 	RunDir                string
 	HAProxy               string
+	HAProxyMemoryLimit    string
 	MasterSocket          string
 	HTTPAddress           []string
 	HTTPSAddress          []string
+	HealthAddress         []string
 	AdminAddress          string
 	ConfigMap             string
 	IngressClass          string
@@ -41,6 +47,8 @@ type Options struct {
 	Output                string
 	Out                   string
 	WithKeys              bool
+	Bootstrap             bool
+	StopTimeout           time.Duration
 	Against               string
 	Running               string
 }
@@ -74,11 +82,14 @@ var table = []row{
 	{"allow-cross-namespace", all, func(o *Options) any { return &o.AllowCrossNamespace }, false, "let an object name Secrets of other namespaces"},
 	{"allow-local-endpoints", all, func(o *Options) any { return &o.AllowLocalEndpoints }, false, "let Services lead to loopback and link-local addresses: for demonstrations and tests"},
 	{"backend-shards", all, func(o *Options) any { return &o.BackendShards }, 0, "number of files that backends are divided in, 1 to 1024; 0: automatic"},
+	{"bootstrap", Render, func(o *Options) any { return &o.Bootstrap }, false, "write a configuration folder to start HAProxy on before sluice runs: it answers 503, and 200 to /healthz of --health-address; needs no SOURCE"},
 	{"config-dir", Run, func(o *Options) any { return &o.ConfigDir }, "/etc/haproxy/sluice", "folder of the HAProxy configuration; must belong to sluice alone"},
 	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},
 	{"default-backend-service", all, func(o *Options) any { return &o.DefaultBackendService }, "", "namespace/name of the Service for requests that no route matches"},
 	{"default-ssl-certificate", all, func(o *Options) any { return &o.DefaultSSLCertificate }, "", "namespace/name of the Secret for hosts without a certificate; empty: a self-signed one"},
 	{"haproxy", Run | Check, func(o *Options) any { return &o.HAProxy }, "", "HAProxy's binary; empty: run takes $SLUICE_HAPROXY or that on the PATH, check asks no HAProxy"},
+	{"haproxy-memory-limit", Run, func(o *Options) any { return &o.HAProxyMemoryLimit }, "", "memory of the container that HAProxy runs in, in bytes or as a quantity such as 512Mi; each of its processes is held to half of what $GOMEMLIMIT leaves of it; empty: no limit"},
+	{"health-address", all, func(o *Options) any { return &o.HealthAddress }, []string(nil), "addresses at which HAProxy itself answers /healthz (it runs) and /readyz (it serves what the objects ask for); empty: none"},
 	{"http-address", all, func(o *Options) any { return &o.HTTPAddress }, []string{"*:80", "[::]:80"}, "addresses of the HTTP listener"},
 	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
 	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller"},
@@ -92,6 +103,7 @@ var table = []row{
 	{"running", Diff, func(o *Options) any { return &o.Running }, "", "admin URL of a running sluice to compare with"},
 	{"source", Run, func(o *Options) any { return &o.Source }, []string(nil), "files or folders of manifests to serve, watched for changes; -: standard input"},
 	{"state-dir", Run, func(o *Options) any { return &o.StateDir }, "/var/lib/sluice", "folder of the registry and of the controller's own certificate"},
+	{"stop-timeout", Run, func(o *Options) any { return &o.StopTimeout }, 30 * time.Second, "how long HAProxy may finish requests and connections when sluice is stopped"},
 	{"tcp-services-configmap", all, func(o *Options) any { return &o.TCPServicesConfigMap }, "", "namespace/name of the ConfigMap of TCP services: port to namespace/service:port, see docs/tcp.md"},
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
@@ -112,6 +124,8 @@ func (o *Options) Bind(flags *pflag.FlagSet, command Command) {
 			flags.BoolVar(value, f.name, f.preset.(bool), f.usage)
 		case *int:
 			flags.IntVar(value, f.name, f.preset.(int), f.usage)
+		case *time.Duration:
+			flags.DurationVar(value, f.name, f.preset.(time.Duration), f.usage)
 		case *[]string:
 			flags.StringSliceVar(value, f.name, f.preset.([]string), f.usage)
 		default:
@@ -128,6 +142,9 @@ func (o *Options) Validate() error {
 		if err := check(); err != nil {
 			return err
 		}
+	}
+	if _, err := o.ProcessMemory(math.MaxInt64); err != nil {
+		return err
 	}
 	if o.BackendShards < 0 || o.BackendShards > 1024 {
 		return fmt.Errorf("--backend-shards=%d: write a number from 1 to 1024, or 0 for automatic", o.BackendShards)
@@ -173,7 +190,7 @@ func (o *Options) validateAddresses() error {
 	for _, list := range []struct {
 		flag      string
 		addresses []string
-	}{{"http-address", o.HTTPAddress}, {"https-address", o.HTTPSAddress}} {
+	}{{"health-address", o.HealthAddress}, {"http-address", o.HTTPAddress}, {"https-address", o.HTTPSAddress}} {
 		for _, address := range list.addresses {
 			if !validAddress(address) {
 				return fmt.Errorf("--%s=%s: write ADDRESS:PORT with an IP address; *:PORT stands for all IPv4 and [::]:PORT for all IPv6 addresses", list.flag, address)
@@ -217,6 +234,35 @@ func (o *Options) validateWords() error {
 func SplitName(text string) (namespace, name string, ok bool) {
 	namespace, name, ok = strings.Cut(text, "/")
 	return namespace, name, ok && namespace != "" && name != "" && !strings.Contains(name, "/")
+}
+
+// leastMemory is what an HAProxy process needs to start and to serve some hundred connections.
+const leastMemory = 32 << 20
+
+// ProcessMemory is the limit of each HAProxy process in bytes that --haproxy-memory-limit
+// leads to; 0: none. The container's memory is shared: own is what the controller is held
+// to (a limit that is not below the container's says nothing and takes nothing), and while
+// a reload is in flight, or an old worker finishes its connections, there are two workers.
+func (o *Options) ProcessMemory(own int64) (int64, error) {
+	if o.HAProxyMemoryLimit == "" {
+		return 0, nil
+	}
+	if o.MasterSocket != "" {
+		return 0, errors.New("--haproxy-memory-limit is for an HAProxy that sluice starts; with --master-socket, start HAProxy with -m MEGABYTES")
+	}
+	quantity, err := resource.ParseQuantity(o.HAProxyMemoryLimit)
+	if err != nil {
+		return 0, fmt.Errorf("--haproxy-memory-limit=%s: write a number of bytes, or a quantity such as 512Mi", o.HAProxyMemoryLimit)
+	}
+	limit := quantity.Value()
+	if own < limit {
+		limit -= own
+	}
+	if limit /= 2; limit < leastMemory {
+		return 0, fmt.Errorf("--haproxy-memory-limit=%s leaves %d MiB for each HAProxy process, which needs %d at least: give the container more memory, or sluice a lower GOMEMLIMIT",
+			o.HAProxyMemoryLimit, limit>>20, leastMemory>>20)
+	}
+	return limit, nil
 }
 
 // Binary is the path of HAProxy's binary: --haproxy, $SLUICE_HAPROXY or that on the PATH.

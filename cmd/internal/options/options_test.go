@@ -2,6 +2,7 @@ package options
 
 import (
 	"flag"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -49,6 +50,10 @@ func TestValidate(t *testing.T) {
 		"a folder that HAProxy can't have a socket": {[]string{"--run-dir=/a,b"}, "name another folder"},
 		"an IPv6 address is fine":                   {[]string{"--https-address=[::1]:443"}, ""},
 		"there are at most 1024 shards":             {[]string{"--backend-shards=1025"}, "from 1 to 1024"},
+		"memory is a quantity":                      {[]string{"--haproxy-memory-limit=much"}, "such as 512Mi"},
+		"memory is enough to start":                 {[]string{"--haproxy-memory-limit=48Mi"}, "needs 32 at least"},
+		"memory is for an HAProxy of sluice's":      {[]string{"--haproxy-memory-limit=1Gi", "--master-socket=/m"}, "start HAProxy with -m"},
+		"a health address has a port":               {[]string{"--health-address=1.2.3.4"}, "--health-address=1.2.3.4: write ADDRESS:PORT"},
 		"a log format that does not exist is named": {[]string{"--log-format=xml"}, "text, json"},
 	}
 	for name, c := range cases {
@@ -64,6 +69,31 @@ func TestValidate(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestProcessMemory(t *testing.T) {
+	const mi = 1 << 20
+	cases := map[string]struct {
+		limit     string
+		own, want int64
+	}{
+		"no limit":                                  {"", 100 * mi, 0},
+		"two workers share it":                      {"1Gi", math.MaxInt64, 512 * mi},
+		"bytes, as the downward API writes them":    {"1073741824", math.MaxInt64, 512 * mi},
+		"what the controller may use is its own":    {"1Gi", 256 * mi, 384 * mi},
+		"a controller that may use all has no part": {"1Gi", 1024 * mi, 512 * mi},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := (&Options{HAProxyMemoryLimit: c.limit}).ProcessMemory(c.own)
+			if err != nil || got != c.want {
+				t.Errorf("%d, %v; want %d", got, err, c.want)
+			}
+		})
+	}
+	if _, err := (&Options{HAProxyMemoryLimit: "256Mi"}).ProcessMemory(200 * mi); err == nil {
+		t.Error("28 MiB are enough for each process")
 	}
 }
 

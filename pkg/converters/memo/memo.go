@@ -21,9 +21,10 @@ type Options struct {
 	DefaultBackendService    snapshot.Key       // serves what nobody claims, through its first port
 	TCPServices              snapshot.Key       // the ConfigMap of TCP services
 	Bind                     resolve.Bind
-	AdminAddress             string // no TCP service gets its port, nor those of Bind
-	AllowCrossNamespace      bool   // objects may name Secrets of other namespaces
-	AllowLocalEndpoints      bool   // Services may lead to loopback and link-local addresses
+	AdminAddress             string // no TCP service gets its port, nor those of Bind and Health
+	Health                   model.Health
+	AllowCrossNamespace      bool // objects may name Secrets of other namespaces
+	AllowLocalEndpoints      bool // Services may lead to loopback and link-local addresses
 }
 
 // Memo holds the units and the Model that they last gave.
@@ -76,7 +77,7 @@ func New(o Options) *Memo {
 		hosts:        map[string]*host{},
 		below:        map[string]set[*host]{},
 		ports:        map[int]*port{},
-		takenPorts:   portsOf(slices.Concat(o.Bind.HTTP, o.Bind.HTTPS, []string{o.AdminAddress})...),
+		takenPorts:   portsOf(slices.Concat(o.Bind.HTTP, o.Bind.HTTPS, o.Health.Addresses, []string{o.AdminAddress})...),
 		names:        map[string]*named{},
 		groups:       map[string]*group{},
 		pools:        newPools(),
@@ -85,6 +86,7 @@ func New(o Options) *Memo {
 		counts:       map[string]int{},
 		model:        emptyModel(),
 	}
+	m.model.Health = o.Health
 	m.work = newWork()
 	m.global = &globalUnit{}
 	m.work.global = true

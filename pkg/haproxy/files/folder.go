@@ -41,7 +41,8 @@ type Folder struct {
 	fault  func(point string)
 }
 
-// Open prepares both folders. It creates what is missing, takes the lock, and removes
+// Open prepares both folders. An empty stateDir is for somebody who writes one generation
+// and has no registry. It creates what is missing, takes the lock, and removes
 // temporary leftovers and all generations but the current and the last good one. It
 // refuses a folder that sluice does not own, and one that another process uses.
 func Open(configDir, stateDir string) (*Folder, error) {
@@ -53,9 +54,9 @@ func Open(configDir, stateDir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
-	f := &Folder{
-		config: config, registry: filepath.Join(state, registryName),
-		fault: func(string) {},
+	f := &Folder{config: config, fault: func(string) {}}
+	if stateDir != "" {
+		f.registry = filepath.Join(state, registryName)
 	}
 	if err := f.own(); err != nil {
 		return nil, err
@@ -100,6 +101,9 @@ func generationOf(name string) int {
 // own creates the folders, checks or writes the marker, and locks it.
 func (f *Folder) own() error {
 	for _, dir := range []string{f.config, f.registry} {
+		if dir == "" {
+			continue
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("create folder: %w", err)
 		}
@@ -216,7 +220,10 @@ func (f *Folder) readCurrent() error {
 
 // sweep removes the temporary files that a killed process left behind.
 func (f *Folder) sweep() error {
-	dirs := []string{f.registry}
+	var dirs []string
+	if f.registry != "" {
+		dirs = append(dirs, f.registry)
+	}
 	if n := f.Generation(); n != 0 {
 		dirs = append(dirs, f.Dir(n))
 	}

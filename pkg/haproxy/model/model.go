@@ -20,7 +20,8 @@ type Model struct {
 	CAFiles      []*Certificate // certificates without a key that servers are verified with, sorted by name
 	CrtList      []CrtLine      // of the https frontend; [0] is the line of the controller's own certificate, and never changes
 	Resolvers    *Resolvers     // nil: no server has a DNS name
-	Shards       int            // wanted number of shards; 0: automatic
+	Health       Health
+	Shards       int // wanted number of shards; 0: automatic
 }
 
 // Process is the "global" section.
@@ -60,6 +61,19 @@ type Frontend struct {
 	StrictHost     bool   // no fallback from a known host to the rules without a host
 	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.
 	NoTLSRedirect []string
+}
+
+// Health is the frontend that load balancers and probes ask.
+type Health struct {
+	Addresses []string // none: there is no such frontend
+	// Starting is the state before the first configuration: every request to the other
+	// frontends is answered 503, and the health frontend says that this is so.
+	Starting bool
+}
+
+// Equal tells whether two health frontends are the same.
+func (h Health) Equal(other Health) bool {
+	return h.Starting == other.Starting && slices.Equal(h.Addresses, other.Addresses)
 }
 
 // Certificate is a PEM file below certs/, named after a digest of its content; only the

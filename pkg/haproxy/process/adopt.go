@@ -85,6 +85,9 @@ func (s *Supervisor) ours(pid int) bool {
 		return false
 	}
 	args := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	if n := len(args); n > 2 && args[n-2] == memoryFlag {
+		args = args[:n-2]
+	}
 	want := s.arguments()
 	return len(args) > len(want) && slices.Equal(args[len(args)-len(want):], want)
 }

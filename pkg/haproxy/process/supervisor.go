@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,7 @@ type Config struct {
 	PIDFile      string    // written by the master
 	RunDir       string    // holds the file that is HAProxy's stderr
 	Args         []string  // further arguments
+	Memory       int64     // limit of each process, in bytes; 0: none
 	Stdout       *os.File  // HAProxy's stdout; nil: that of this process
 	Stderr       io.Writer // what HAProxy's stderr is copied to; nil: that of this process
 	Log          *slog.Logger
@@ -71,6 +73,10 @@ func New(c Config) *Supervisor {
 	return &Supervisor{config: c}
 }
 
+// memoryFlag limits the memory of each process, in megabytes; without a maxconn HAProxy
+// derives that from it (management guide, "Starting HAProxy").
+const memoryFlag = "-m"
+
 // poll is the interval at which a start is looked at.
 const poll = 10 * time.Millisecond
 
@@ -83,7 +89,7 @@ func (s *Supervisor) Start(ctx context.Context) error {
 		return err
 	}
 	defer stderr.Close()
-	cmd := exec.Command(s.config.Binary, s.arguments()...)
+	cmd := exec.Command(s.config.Binary, append(s.arguments(), s.limits()...)...)
 	cmd.Dir = "/"
 	cmd.Env = environment()
 	cmd.Stdout, cmd.Stderr = s.config.Stdout, stderr
@@ -112,6 +118,15 @@ func (s *Supervisor) arguments() []string {
 	c := s.config
 	args := []string{"-W", "-S", c.MasterSocket + ",mode,600", "-p", c.PIDFile, "-f", c.ConfDir}
 	return append(args, c.Args...)
+}
+
+// limits are the arguments behind those: an HAProxy that was started with others is ours
+// all the same.
+func (s *Supervisor) limits() []string {
+	if s.config.Memory == 0 {
+		return nil
+	}
+	return []string{memoryFlag, strconv.FormatInt(s.config.Memory>>20, 10)}
 }
 
 // environment is that of this process without the variables by which HAProxy masters
