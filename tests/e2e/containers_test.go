@@ -240,9 +240,11 @@ func TestStopTimeout(t *testing.T) {
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: web.example\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer response.Body.Close()
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func (p *port) allows(c claim) bool {
 func (p *port) refusal(c claim) report.Finding {
 	if p.taken {
 		return report.New(report.PortConflict, c.route().Origin,
-			"port %d belongs to sluice's own listeners, see --http-address, --https-address and --admin-address; choose another one", p.number)
+			"port %d belongs to sluice's own listeners, see --http-address, --https-address, --health-address and --admin-address; choose another one", p.number)
 	}
 	first, what := p.claims[0].route(), "without TLS"
 	if first.TCP.TLS {
