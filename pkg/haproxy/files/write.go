@@ -81,10 +81,14 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 // create writes a new file. A leftover of that name is removed, never written into: it
 // might be a hard link of a file in use, or readable by others.
 func create(path string, content []byte, o options) (err error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	file, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		file, err = os.OpenFile(path, flags, 0o600)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ const defaultTimeout = 30 * time.Second
 // the numbers can't be forged.
 type session struct {
 	conn    net.Conn
+	first   string // what goes before the first command
 	read    *bufio.Reader
 	stop    func() bool // ends the watch on ctx
 	ctx     context.Context
@@ -72,11 +73,8 @@ func open(ctx context.Context, path string, l limits) (*session, error) {
 		return nil, fmt.Errorf("setting a deadline on %s: %w", path, err)
 	}
 	s := &session{conn: conn, read: bufio.NewReader(conn), ctx: ctx, limits: l, waiting: maxWait}
+	s.first = "set severity-output number;prompt i\n"
 	s.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	if _, err := conn.Write([]byte("set severity-output number;prompt i\n")); err != nil {
-		s.close()
-		return nil, s.broken(err)
-	}
 	return s, nil
 }
 
@@ -106,9 +104,10 @@ func (s *session) ask(requests ...request) ([]string, error) {
 		if requests[0].secret {
 			s.secret += requests[0].payload
 		}
-		if _, err := io.WriteString(s.conn, text); err != nil {
+		if _, err := io.WriteString(s.conn, s.first+text); err != nil {
 			return got, s.broken(err)
 		}
+		s.first = ""
 		for i := range n {
 			answer, err := s.answer(s.number - n + 1 + i)
 			if err != nil {
