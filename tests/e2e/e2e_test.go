@@ -173,6 +173,38 @@ func TestRouting(t *testing.T) {
 
 // A route whose Service does not exist is put right when it comes and goes, in any order
 // of Service and slice, with no event on the route.
+// The default backend service serves what no rule takes, whatever comes first; rules without
+// a host come before it.
+func TestDefaultBackendService(t *testing.T) {
+	harness.EachVersion(t, func(t *testing.T, binary string) {
+		t.Parallel()
+		standard, pod := harness.NewPod(t, "standard-1"), harness.NewPod(t, "web-1")
+		c := start(t, binary, map[string]string{"web.yaml": web(pod) + harness.IngressPath("web", "web.example", "/app", "web")}, "--default-backend-service", "test/standard")
+		gone := func(name string) {
+			before := c.State().Wanted
+			c.Remove(name)
+			applied(t, c, before)
+		}
+		service, slice := harness.Service("standard"), harness.Slice("standard", standard)
+		for _, order := range [][2][2]string{{{"s.yaml", service}, {"e.yaml", slice}}, {{"e.yaml", slice}, {"s.yaml", service}}} {
+			answers(t, c, "other.example/", 503, "")
+			must(t, hasFinding(c, "ServiceMissing", "test/standard"))
+			change(t, c, map[string]string{order[0][0]: order[0][1]})
+			answers(t, c, "other.example/", 503, "")
+			change(t, c, map[string]string{order[1][0]: order[1][1]})
+			answers(t, c, "other.example/", 200, "standard-1")
+			answers(t, c, "web.example/other", 200, "standard-1")
+			answers(t, c, "web.example/app", 200, "web-1")
+			change(t, c, map[string]string{"all.yaml": harness.IngressPath("all", "", "/", "web")})
+			answers(t, c, "other.example/", 200, "web-1")
+			gone("all.yaml")
+			answers(t, c, "other.example/", 200, "standard-1")
+			gone("s.yaml")
+			gone("e.yaml")
+		}
+	})
+}
+
 func TestMissingServiceHeals(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
 		pod := harness.NewPod(t, "late-1")

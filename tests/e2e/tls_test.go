@@ -293,7 +293,18 @@ func TestDefaultCertificate(t *testing.T) {
 		if err != nil || status != 200 {
 			t.Errorf("status %d: %v", status, err)
 		}
+		must(t, hasFinding(c, "SecretMissing", "certificate"))
+		own, _, err := serial(c, "none.example")
+		reloads := c.Metric("sluice_reloads_total", "")
+		defer func() {
+			if got := c.Metric("sluice_reloads_total", ""); got != reloads || err != nil {
+				t.Errorf("%v reloads for a default certificate (%v)", got-reloads, err)
+			}
+		}()
 		for range 2 {
+			change(t, c, map[string]string{"standard.yaml": harness.Secret("standard", map[string]string{"tls.crt": "junk", "tls.key": "junk"})})
+			must(t, serves(c, "none.example", own))
+			must(t, hasFinding(c, "SecretInvalid", ""))
 			pair := ca.Issue(t, "none.example")
 			change(t, c, map[string]string{"standard.yaml": pair.TLSSecret("standard")})
 			harness.Eventually(t, "the default certificate", serves(c, "none.example", pair.Serial))

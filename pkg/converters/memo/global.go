@@ -25,11 +25,14 @@ type globalUnit struct {
 
 func (m *Memo) globals() *resolve.Globals { return m.global.globals }
 
-// scopesOfBackends are the scopes of options whose global values a backend unit reads.
-const scopesOfBackends = settings.Host | settings.Path | settings.Backend
+// scopesOfBackends are the scopes of options whose global values a backend or an Ingress unit
+// reads.
+const scopesOfBackends = settings.Host | settings.Path | settings.Backend | settings.TCP
 
 // globalsOfBackends are the options of other scopes that a backend unit reads.
-func globalsOfBackends() []string { return []string{"cookie-key", "ssl-redirect-code"} }
+func globalsOfBackends() []string {
+	return []string{"cookie-key", "ssl-redirect-code", "cross-namespace-secrets-ca", "cross-namespace-secrets-crt", "cross-namespace-secrets-passwd"}
+}
 
 // runGlobal reads the global ConfigMap and marks the units to which its change matters.
 func (m *Memo) runGlobal() {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
@@ -332,6 +334,12 @@ func TestDefaultBackendService(t *testing.T) {
 	w.put(service("d"), endpoints("d-x", "d", "10.0.0.1"))
 	if b := w.backend("*#"); b.Name != "a_d_80" || len(b.Servers) != 1 {
 		t.Errorf("the default is %v", b)
+	}
+	late := service("d")
+	late.Spec.Ports = []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "http", Port: 81}}
+	w.put(late)
+	if b := w.backend("*#"); b.Name != "a_d_81" {
+		t.Errorf("the default is %v, not the first TCP port", b)
 	}
 	own := ing("x")
 	own.Spec.DefaultBackend = backendOf("s")

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
@@ -99,8 +101,13 @@ func (m *Memo) runIngress(unit *ingressUnit) {
 // fallbackFragment is the claim of the default backend service.
 func fallbackFragment(v *snapshot.View, key snapshot.Key) ingress.Fragment {
 	ref := resolve.BackendRef{Namespace: key.Namespace, Service: key.Name, Origin: key.Origin()}
-	if service := v.Service(key.Namespace, key.Name); service != nil && len(service.Spec.Ports) > 0 {
-		ref.Port = strconv.Itoa(int(service.Spec.Ports[0].Port))
+	if service := v.Service(key.Namespace, key.Name); service != nil {
+		for _, port := range service.Spec.Ports {
+			if port.Protocol == "" || port.Protocol == corev1.ProtocolTCP {
+				ref.Port = strconv.Itoa(int(port.Port))
+				break
+			}
+		}
 	}
 	return ingress.Fragment{Mine: true, Routes: []ingress.Route{
 		{Host: token.AnyHost, Match: ingress.Default, Backend: ref, Origin: key.Origin()},

@@ -17,6 +17,13 @@ const (
 	optionClient    = "secure-crt-secret"
 )
 
+// crossNamespace are the global options that let an object name Secrets of other namespaces.
+var crossNamespace = map[string]string{
+	optionUsers:     "cross-namespace-secrets-passwd",
+	optionAuthority: "cross-namespace-secrets-ca",
+	optionClient:    "cross-namespace-secrets-crt",
+}
+
 // Options that are address lists of a path.
 const (
 	optionAllow = "allowlist-source-range"
@@ -96,8 +103,10 @@ func (b *behaviour) secret(option string) (key snapshot.Key, named bool) {
 		namespace = origin.Namespace
 	}
 	administrators := origin.Kind == string(snapshot.ConfigMap)
-	if namespace != origin.Namespace && !administrators && !b.g.AnyNamespace {
-		b.report(report.CrossNamespace, option, "%s names Secret %s/%s; name one of namespace %s", option, namespace, name, origin.Namespace)
+	permission := crossNamespace[option]
+	if namespace != origin.Namespace && !administrators && !b.g.AnyNamespace && b.g.Set.Text(permission) != "allow" {
+		b.report(report.CrossNamespace, option, "%s names Secret %s/%s; name one of namespace %s, or let the administrator set %s to allow in the global ConfigMap",
+			option, namespace, name, origin.Namespace, permission)
 		b.deny(option, "a Secret of another namespace may not be named")
 		return snapshot.Key{}, false
 	}

@@ -43,7 +43,7 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 		Values:  b.values,
 		Origins: originsOf(ref, serviceKey),
 	}
-	findings = append(findings, b.findings...)
+	findings = slices.Concat(findings, b.findings)
 	if ref.Service != "" && b.shape.Deny == 0 {
 		endpoints := endpointsOf(v, service, ref, endpointRules{b.servers.podUID, g.LocalEndpoints})
 		findings = append(findings, endpoints.findings...)
@@ -54,7 +54,7 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 		}
 	}
 	backend.Name = nameOf(ref, backend, g.unusual(b))
-	fragment := BackendFragment{Backend: backend.Seal(), Findings: report.Sort(findings)}
+	fragment := BackendFragment{Backend: backend.Seal(), Findings: report.Sort(saidOnce(findings))}
 	if b.ca != nil {
 		fragment.CAFiles = []*model.Certificate{b.ca}
 	}
@@ -62,6 +62,20 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 		fragment.Certificates = []*model.Certificate{b.client}
 	}
 	return fragment
+}
+
+// saidOnce leaves out what is wrong with the text of an option where the path is denied for
+// it: that finding says so, too.
+func saidOnce(findings []report.Finding) []report.Finding {
+	denied := map[model.Origin]bool{}
+	for _, f := range findings {
+		if f.Code == report.ProtectionDenied {
+			denied[f.Object] = true
+		}
+	}
+	return slices.DeleteFunc(findings, func(f report.Finding) bool {
+		return denied[f.Object] && (f.Code == report.OptionInvalid || f.Code == report.OptionUnsupported)
+	})
 }
 
 // nameOf is the Service's port, with a suffix unless the backend does what one without any

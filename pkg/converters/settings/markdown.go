@@ -9,7 +9,7 @@ import (
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	b.WriteString("| Option | Scope | Type | Default | haproxy-ingress | Meaning |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| Option | Scope | Type | Default | haproxy-ingress | Global change | Meaning |\n|---|---|---|---|---|---|---|\n")
 	for _, o := range table {
 		names := "`" + o.Name + "`"
 		for _, alias := range o.Aliases {
@@ -22,7 +22,7 @@ func Markdown() string {
 		if o.Guards {
 			scope += ", guard"
 		}
-		row(&b, names, scope, typeCell(o), code(o.Default), theirs(o), meaning(o))
+		row(&b, names, scope, typeCell(o), code(o.Default), theirs(o), o.Live.String(), meaning(o))
 	}
 	b.WriteString(pageUnsupported)
 	b.WriteString("| Option | Scope | What to do |\n|---|---|---|\n")
@@ -46,6 +46,10 @@ ConfigMap, as a default. One of scope *global* may stand nowhere else; one of an
 the ConfigMap that an IngressClass names as its parameters, and on an Ingress; one of scope *path* or
 *backend* also on a Service (but path-type and rewrite-target). From the lowest to the highest: built-in default, global
 ConfigMap, parameters of the class, Ingress, Service.
+
+*Global change* says how another value in the global ConfigMap gets to a running HAProxy, for backends without options of
+their own: at *run time* by commands, by *new backends* beside the old ones (a reload where HAProxy can't add backends at run
+time), or by a *reload*. To switch an option on or off is a reload in nearly all cases, since rules come or go then.
 
 A value that can't be read is reported, and it is as if the key did not stand there. An option that *fails closed*
 is the exception: the path answers 503 then, or the safe value that is named below is used. A *guard* keeps somebody

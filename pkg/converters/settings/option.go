@@ -87,6 +87,7 @@ type Option struct {
 	Doc       string // one or two sentences
 	Theirs    string // default of haproxy-ingress, where it differs
 	Note      string // why something differs from haproxy-ingress
+	Live      Live   // how a change of the global value is applied
 
 	hasSafe bool   // Safe counts although it is empty: an empty list
 	parse   parser // nil: that of the type
@@ -99,12 +100,13 @@ var (
 )
 
 func buildTable() []Option {
-	all := slices.Concat(globalOptions(), logOptions(), tcpOptions(), timeoutOptions(), backendOptions(), secureOptions(), pathOptions(), corsOptions())
+	all := slices.Concat(globalOptions(), logOptions(), tcpOptions(), namespaceOptions(), timeoutOptions(), backendOptions(), secureOptions(), pathOptions(), corsOptions())
 	slices.SortFunc(all, func(a, b Option) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range all {
 		o := &all[i]
 		o.OnService = o.OnService || o.Scope&(Path|Backend) != 0 && o.Name != "path-type" && o.Name != "rewrite-target"
 		o.hasSafe = o.hasSafe || o.Safe != ""
+		o.Live = liveOf(o.Name)
 		if o.parse == nil {
 			o.parse = parserOf(o.Type)
 		}

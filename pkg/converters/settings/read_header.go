@@ -19,14 +19,15 @@ var ownedHeaders = []string{"connection", "content-length", "keep-alive", "proxy
 func parseHeaders(o *Option, text string) (value, error) {
 	v := value{}
 	lines := []string{}
-	for line := range strings.SplitSeq(text, "\n") {
+	for i, line := range strings.Split(text, "\n") {
 		if strings.Trim(line, " ") == "" {
 			continue
 		}
 		name, content, found := strings.Cut(line, ":")
 		name, content = strings.Trim(name, " "), strings.Trim(content, " ")
 		if !found || !isToken(name) {
-			return refuse(o, line, "lines \"Name: value\"")
+			// Not quoted: it may hold a password.
+			return value{}, fmt.Errorf("line %d of %s is no header, expected lines \"Name: value\"", i+1, o.Name)
 		}
 		if why := refusedHeader(o, name); why != "" {
 			return value{}, fmt.Errorf("%s has the header %s, %s", o.Name, quote(name), why)

@@ -91,7 +91,7 @@ var lacks = []lack{
 	{Global, false, "default-backend-redirect default-backend-redirect-code", "use the flag --default-backend-service, or an Ingress with a default backend and redirect-to"},
 
 	// Other namespaces.
-	{Global, false, "cross-namespace-secrets-ca cross-namespace-secrets-crt cross-namespace-secrets-passwd cross-namespace-services", "use the flag --allow-cross-namespace"},
+	{Global, false, "cross-namespace-services", "no option that is offered names a Service of another namespace"},
 
 	// DNS, FastCGI, forwarded headers, logs.
 	{Global, false, "dns-accepted-payload-size dns-cluster-domain dns-hold-obsolete dns-timeout-retry", "HAProxy's defaults are used; DNS serves Services of type ExternalName only"},
