@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	networkingv1 "k8s.io/api/networking/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
