@@ -67,6 +67,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			AdminAddress:             o.AdminAddress,
 			AllowCrossNamespace:      o.AllowCrossNamespace,
 			AllowLocalEndpoints:      o.AllowLocalEndpoints,
+			Place:                    resolve.Place{Zone: o.Zone, Node: o.NodeName},
 			Bind:                     resolve.Bind{HTTP: o.HTTPAddress, HTTPS: o.HTTPSAddress},
 			Health:                   model.Health{Addresses: o.HealthAddress, Starting: o.Bootstrap},
 		},

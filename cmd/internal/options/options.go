@@ -39,6 +39,8 @@ type Options struct {
 	Templates             string
 	AllowCrossNamespace   bool
 	AllowLocalEndpoints   bool
+	NodeName              string
+	Zone                  string
 	DefaultBackendService string
 	DefaultSSLCertificate string
 	TCPServicesConfigMap  string
@@ -96,6 +98,7 @@ var table = []row{
 	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
 	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},
+	{"node-name", all, func(o *Options) any { return &o.NodeName }, "", "node that HAProxy runs on: Services with a trafficDistribution prefer endpoints with a hint for it"},
 	{"once", Run, func(o *Options) any { return &o.Once }, false, "bring HAProxy to the present state of the source and exit"},
 	{"out", Render, func(o *Options) any { return &o.Out }, "", "folder to write the tree to; - prints it"},
 	{"output", Check | Diff, func(o *Options) any { return &o.Output }, "text", "text or json"},
@@ -108,6 +111,7 @@ var table = []row{
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
 	{"with-keys", Render, func(o *Options) any { return &o.WithKeys }, false, "write private keys and password hashes, too"},
+	{"zone", all, func(o *Options) any { return &o.Zone }, "", "zone that HAProxy runs in (topology.kubernetes.io/zone of its node): Services with a trafficDistribution, or with topology-mode Auto, prefer endpoints with a hint for it"},
 }
 
 // Bind defines the flags of a command.

@@ -51,6 +51,7 @@ func (m *Memo) runGlobal() {
 	globals := resolve.NewGlobals(set)
 	globals.AnyNamespace = m.options.AllowCrossNamespace
 	globals.LocalEndpoints = m.options.AllowLocalEndpoints
+	globals.Place = m.options.Place
 	findings = slices.Concat(findings, globals.Findings)
 	if g.set == nil || !set.Equal(g.set, settings.AnyScope) {
 		m.runProcess(set)

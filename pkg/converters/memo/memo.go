@@ -24,6 +24,7 @@ type Options struct {
 	AdminAddress             string // no TCP service gets its port, nor those of Bind and Health
 	Health                   model.Health
 	AllowCrossNamespace      bool // objects may name Secrets of other namespaces
+	Place                    resolve.Place
 	AllowLocalEndpoints      bool // Services may lead to loopback and link-local addresses
 }
 

@@ -45,7 +45,7 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 	}
 	findings = slices.Concat(findings, b.findings)
 	if ref.Service != "" && b.shape.Deny == 0 {
-		endpoints := endpointsOf(v, service, ref, endpointRules{b.servers.podUID, g.LocalEndpoints})
+		endpoints := endpointsOf(v, service, ref, endpointRules{b.servers.podUID, g.LocalEndpoints, g.Place})
 		findings = append(findings, endpoints.findings...)
 		b.servers.apply(endpoints.servers)
 		backend.Servers = endpoints.servers

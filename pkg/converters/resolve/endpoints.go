@@ -28,12 +28,14 @@ type endpoints struct {
 	findings []report.Finding
 
 	rules endpointRules
+	hints []hint // of each server; nil where nobody asks for them
 }
 
 // endpointRules are options that matter to endpoints.
 type endpointRules struct {
 	podUID bool // a server's cookie is the UID of its pod, where the slice names it
 	local  bool // loopback and link-local addresses are allowed
+	place  Place
 }
 
 // endpointsOf resolves the port of a Service, nil where it does not exist.
@@ -51,8 +53,15 @@ func endpointsOf(v *snapshot.View, service *corev1.Service, ref BackendRef, rule
 	}
 	list := v.Slices(ref.Namespace, ref.Service)
 	e := endpoints{servers: make([]model.Server, 0, countEndpoints(list)), rules: rules}
+	near := wantsNear(service) && rules.place != (Place{})
+	if near {
+		e.hints = make([]hint, 0, cap(e.servers))
+	}
 	for _, slice := range list {
 		e.addSlice(slice, port.Name, service.Spec.PublishNotReadyAddresses)
+	}
+	if near {
+		e.keepNear()
 	}
 	e.settle()
 	return e
@@ -180,6 +189,9 @@ func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, portName string, 
 			server.Cookie = string(target.UID)
 		}
 		e.servers = append(e.servers, server)
+		if e.hints != nil {
+			e.hints = append(e.hints, e.rules.place.hintOf(&slice.Endpoints[i]))
+		}
 	}
 	if bad > 0 {
 		// One finding for a slice: it may hold 1 000 endpoints.

@@ -22,6 +22,8 @@ type Globals struct {
 	// LocalEndpoints lets a Service lead to loopback and link-local addresses: to what runs
 	// beside HAProxy, the admin address for one (--allow-local-endpoints).
 	LocalEndpoints bool
+	// Place is where HAProxy runs, for Services that ask for endpoints that are near.
+	Place Place
 
 	// web is what a backend without options of its own does. It is nil where the global
 	// settings name a Secret: then each backend has to look that up.
