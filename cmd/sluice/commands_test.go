@@ -58,6 +58,8 @@ func write(t *testing.T, name, text string) string {
 }
 
 func TestWrongCalls(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/no/kubeconfig")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	cases := map[string]struct {
 		args []string
 		want string
@@ -73,7 +75,8 @@ func TestWrongCalls(t *testing.T) {
 		"diff without the other side":        {[]string{"diff", "-"}, "either --against DIR or --running URL"},
 		"diff against a folder of something": {[]string{"diff", "-", "--against", "/proc"}, "neither current/ nor conf.d/"},
 		"diff with nobody there":             {[]string{"diff", "-", "--running", "http://127.0.0.1:1"}, "no sluice answers there"},
-		"run without a source":               {[]string{"run"}, "--source is missing"},
+		"run without a source":               {[]string{"run"}, "there is nothing to serve"},
+		"run without the kubeconfig":         {[]string{"run", "--kubeconfig", "/no/kubeconfig"}, "--kubeconfig=/no/kubeconfig"},
 		"run without HAProxy":                {[]string{"run", "--source", "/tmp", "--haproxy", "/no/haproxy"}, "install HAProxy 3.2 or later"},
 		"a flag that does not exist":         {[]string{"render", "--frobnicate"}, "unknown flag"},
 		"a bad value of a flag":              {[]string{"check", "-", "--backend-shards", "5000"}, "from 1 to 1024"},

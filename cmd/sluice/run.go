@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,10 +27,10 @@ import (
 func runCommand(s streams) *cobra.Command {
 	o := &options.Options{}
 	command := &cobra.Command{
-		Use:   "run --source DIR",
-		Short: "Serve manifests with HAProxy and follow their changes",
-		Long: `Read manifests, render the HAProxy configuration they ask for, start HAProxy on it and
-keep the running HAProxy equal to the manifests as they change. If an HAProxy of an earlier
+		Use:   "run [--source DIR | --kubeconfig FILE]",
+		Short: "Serve a cluster, or manifests, with HAProxy and follow the changes",
+		Long: `Read the objects of a cluster, or manifests, render the HAProxy configuration they ask for,
+start HAProxy on it and keep the running HAProxy equal to them as they change. If an HAProxy of an earlier
 run still serves what its files say, it is taken over as it is. With --once HAProxy goes on
 serving when the command ends, and goes on writing its access log to the same output.`,
 		Args: cobra.NoArgs,
@@ -48,14 +47,16 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	if len(o.Source) == 0 {
-		return errors.New("--source is missing: name a folder or file of manifests")
-	}
 	log := newLog(s.err, o)
+	objects, err := newSource(o, log)
+	if err != nil {
+		return err
+	}
 	r, err := newRunner(o, log)
 	if err != nil {
 		return err
 	}
+	r.loop.Contents, _ = objects.(source.Contents)
 	group, groupCtx := errgroup.WithContext(ctx)
 	loopCtx, stop := context.WithCancel(groupCtx)
 	if o.AdminAddress != "" && !o.Once {
@@ -67,7 +68,7 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 		group.Go(func() error { return r.admin.Serve(loopCtx, listener) })
 	}
 	batches := make(chan source.Batch)
-	group.Go(func() error { return manifests.New(o.Source, log).Run(loopCtx, batches) })
+	group.Go(func() error { return objects.Run(loopCtx, batches) })
 	group.Go(func() error {
 		defer stop()
 		return r.loop.Run(loopCtx, batches)
@@ -77,6 +78,22 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 		r.stop(log, o.StopTimeout)
 	}
 	return err
+}
+
+// objectSource is where the objects come from.
+type objectSource interface {
+	Run(ctx context.Context, out chan<- source.Batch) error
+}
+
+func newSource(o *options.Options, log *slog.Logger) (objectSource, error) {
+	if len(o.Source) > 0 {
+		return manifests.New(o.Source, log), nil
+	}
+	c, err := newClients(o)
+	if err != nil {
+		return nil, err
+	}
+	return newClusterSource(o, c, log), nil
 }
 
 // runner holds the parts of a running sluice.

@@ -27,6 +27,7 @@ type Status struct {
 	HAProxyPID  int              `json:"haproxyPID"` // of the master
 	Reloads     []Reload         `json:"reloads"`    // the last ones, newest first
 	Error       string           `json:"error,omitempty"`
+	Trouble     string           `json:"trouble,omitempty"` // what keeps the source from following its objects
 	Quarantined []string         `json:"quarantined"`
 	Findings    []report.Finding `json:"findings"`
 }
@@ -97,8 +98,11 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	reason := "the first sync is not served yet"
-	if status.Error != "" {
+	switch {
+	case status.Error != "":
 		reason = status.Error
+	case status.Trouble != "":
+		reason = status.Trouble
 	}
 	http.Error(w, "not ready: "+reason, http.StatusServiceUnavailable)
 }

@@ -97,6 +97,10 @@ func (l *Line) Again(now time.Time) {
 	l.model = l.memo.Update(l.snapshot, nil, now)
 }
 
+// Wanted are the Secrets and ConfigMaps that conversion looks up now and did not at the
+// last call, and those that it no longer looks up.
+func (l *Line) Wanted() (wanted, unwanted []snapshot.Key) { return l.memo.Wanted() }
+
 // Quarantine leaves the present form of objects out, since HAProxy refuses it.
 // The result is false where that changes nothing any more.
 func (l *Line) Quarantine(origins []model.Origin, why string, now time.Time) bool {

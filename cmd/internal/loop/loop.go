@@ -37,6 +37,7 @@ const (
 	lastRetry   = 30 * time.Second
 	longLife    = time.Minute // of an HAProxy: its death is not one of a series
 	keptReloads = 20          // in the status
+	holdAtMost  = time.Second // that a plan waits for contents: one slow answer can't hold up everybody
 )
 
 // Loop owns all state, in the goroutine of Run.
@@ -48,25 +49,29 @@ type Loop struct {
 	Publish func(*admin.Status)
 	// Exited yields an error when HAProxy's master is gone; nil: somebody else's concern.
 	Exited func() <-chan error
+	// Contents reads what the line looks up; nil: the source sends everything by itself.
+	Contents source.Contents
 	// Once ends Run after the first success, or with the first failure.
 	Once bool
 
-	flight   <-chan apply.Outcome // of the reload in flight
-	plan     *plan.Plan           // that it carries out
-	synced   bool                 // the source has delivered all that was there at start
-	dirty    bool                 // something is not applied yet
-	waits    bool                 // for the reload in flight, since it needs one of its own
-	since    time.Time            // arrival of the oldest event that is not applied yet
-	failures int                  // in a row
-	fatal    error                // ends Run
-	retry    *time.Timer          // another try after a failure
-	revive   *time.Timer          // another start of HAProxy
-	revived  time.Time            // when it was last started again
-	deaths   int                  // of HAProxy, in a row
-	buried   <-chan error         // told of the end of the last master that is gone
-	wanted   uint64               // number of batches taken
-	covered  uint64               // of them, those that the last plan covers
-	reported bool                 // the findings in the status are those of the last event
+	flight   <-chan apply.Outcome      // of the reload in flight
+	plan     *plan.Plan                // that it carries out
+	synced   bool                      // the source has delivered all that was there at start
+	dirty    bool                      // something is not applied yet
+	waits    bool                      // for the reload in flight, since it needs one of its own
+	since    time.Time                 // arrival of the oldest event that is not applied yet
+	failures int                       // in a row
+	fatal    error                     // ends Run
+	awaited  map[snapshot.Key]struct{} // contents on their way; plans wait for them
+	hold     *time.Timer               // the end of that wait
+	retry    *time.Timer               // another try after a failure
+	revive   *time.Timer               // another start of HAProxy
+	revived  time.Time                 // when it was last started again
+	deaths   int                       // of HAProxy, in a row
+	buried   <-chan error              // told of the end of the last master that is gone
+	wanted   uint64                    // number of batches taken
+	covered  uint64                    // of them, those that the last plan covers
+	reported bool                      // the findings in the status are those of the last event
 	status   admin.Status
 }
 
@@ -75,7 +80,7 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 	if _, err := l.Apply.Open(ctx); err != nil {
 		return err
 	}
-	l.retry, l.revive = stoppedTimer(), stoppedTimer()
+	l.prepare()
 	resync := time.NewTicker(resyncEvery)
 	defer resync.Stop()
 	seconds := time.NewTicker(time.Second)
@@ -92,11 +97,14 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 		case out := <-l.flight:
 			l.flight, l.waits = nil, false
 			l.finish(ctx, l.plan, out)
+		case <-l.hold.C:
+			l.stopWaiting()
 		case <-l.retry.C:
 			l.dirty = true
 		case <-resync.C:
 			l.rescan()
 			l.Line.Again(time.Now())
+			l.want()
 			l.dirty = true
 		case <-seconds.C:
 			l.everySecond(ctx)
@@ -105,7 +113,7 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 		case <-l.revive.C:
 			l.restart(ctx)
 		}
-		for l.dirty && l.synced && !l.waits {
+		for l.due() {
 			l.round(ctx)
 		}
 		if done, err := l.done(); done {
@@ -113,6 +121,15 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 		}
 	}
 }
+
+// prepare makes what Run needs.
+func (l *Loop) prepare() {
+	l.retry, l.revive, l.hold = stoppedTimer(), stoppedTimer(), stoppedTimer()
+	l.awaited = map[snapshot.Key]struct{}{}
+}
+
+// due tells whether a plan is to be made now.
+func (l *Loop) due() bool { return l.dirty && l.synced && !l.waits && len(l.awaited) == 0 }
 
 // everySecond does what need not be done for each event.
 func (l *Loop) everySecond(ctx context.Context) {
@@ -140,6 +157,8 @@ func (l *Loop) done() (bool, error) {
 		return false, nil
 	case l.status.Error != "":
 		return true, errors.New(l.status.Error)
+	case l.status.Trouble != "" && !l.status.Ready:
+		return true, errors.New(l.status.Trouble)
 	default:
 		return l.status.Ready && !l.dirty, nil
 	}
@@ -160,6 +179,10 @@ func (l *Loop) exited() <-chan error {
 // take converts a batch of the source. A change of the global settings is a full
 // reconciliation, which looks at the disk, too.
 func (l *Loop) take(batch source.Batch) {
+	l.noteTrouble(batch.Trouble)
+	if !batch.Synced {
+		return // it says no more than why nothing comes
+	}
 	if l.since.IsZero() {
 		l.since = time.Now()
 	}
@@ -167,7 +190,11 @@ func (l *Loop) take(batch source.Batch) {
 		l.rescan()
 	}
 	l.Line.Take(batch.Changes, batch.Findings, time.Now())
-	l.synced = l.synced || batch.Synced
+	for _, key := range batch.Settled {
+		delete(l.awaited, key)
+	}
+	l.want()
+	l.synced = true
 	l.dirty, l.waits, l.reported = true, false, !l.status.Ready
 	l.wanted++
 }
@@ -245,6 +272,7 @@ func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 		return
 	}
 	l.Log.Warn("HAProxy refuses what an object asks for; the object is quarantined", "suspects", origins, "message", out.Refusal.Message)
+	l.want()
 	l.dirty, l.reported = true, false
 }
 

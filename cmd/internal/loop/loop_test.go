@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	}
 	a := &applier{}
 	l := &Loop{Line: line, Apply: a, Log: slog.New(slog.DiscardHandler), Metrics: admin.NewMetrics(), Publish: func(*admin.Status) {}}
-	l.retry, l.revive = stoppedTimer(), stoppedTimer()
+	l.prepare()
 	return &world{Loop: l, t: t, applier: a}
 }
 
@@ -88,7 +88,7 @@ func (w *world) change(manifest string) {
 }
 
 func (w *world) run() {
-	for w.dirty && w.synced && !w.waits {
+	for w.due() {
 		w.round(context.Background())
 	}
 }

@@ -21,6 +21,8 @@ import (
 // Options is what the flags say.
 type Options struct {
 	Source                []string
+	KubeConfig            string
+	WatchNamespaces       []string
 	Once                  bool
 	ConfigDir             string
 	StateDir              string
@@ -95,6 +97,7 @@ var table = []row{
 	{"http-address", all, func(o *Options) any { return &o.HTTPAddress }, []string{"*:80", "[::]:80"}, "addresses of the HTTP listener"},
 	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
 	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller"},
+	{"kubeconfig", Run, func(o *Options) any { return &o.KubeConfig }, "", "kubeconfig of the cluster to serve; empty, without --source: the cluster that sluice runs in, else the default kubeconfig"},
 	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
 	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},
@@ -110,6 +113,7 @@ var table = []row{
 	{"tcp-services-configmap", all, func(o *Options) any { return &o.TCPServicesConfigMap }, "", "namespace/name of the ConfigMap of TCP services: port to namespace/service:port, see docs/tcp.md"},
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
+	{"watch-namespace", Run, func(o *Options) any { return &o.WatchNamespaces }, []string(nil), "namespaces of the cluster to serve, so that Roles in them suffice; empty: all"},
 	{"with-keys", Render, func(o *Options) any { return &o.WithKeys }, false, "write private keys and password hashes, too"},
 	{"zone", all, func(o *Options) any { return &o.Zone }, "", "zone that HAProxy runs in (topology.kubernetes.io/zone of its node): Services with a trafficDistribution, or with topology-mode Auto, prefer endpoints with a hint for it"},
 }
@@ -142,7 +146,7 @@ func (o *Options) Bind(flags *pflag.FlagSet, command Command) {
 // and sluice need not agree on what the current folder is. Its errors say what to write
 // instead.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.validateNames, o.validateFolders, o.validateAddresses, o.validateWords} {
+	for _, check := range []func() error{o.validateSource, o.validateNames, o.validateFolders, o.validateAddresses, o.validateWords} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -152,6 +156,21 @@ func (o *Options) Validate() error {
 	}
 	if o.BackendShards < 0 || o.BackendShards > 1024 {
 		return fmt.Errorf("--backend-shards=%d: write a number from 1 to 1024, or 0 for automatic", o.BackendShards)
+	}
+	return nil
+}
+
+func (o *Options) validateSource() error {
+	switch {
+	case len(o.Source) > 0 && o.KubeConfig != "":
+		return errors.New("--source and --kubeconfig exclude each other: name manifests or a cluster")
+	case len(o.Source) > 0 && len(o.WatchNamespaces) > 0:
+		return errors.New("--watch-namespace is for a cluster; leave it out with --source")
+	}
+	for _, namespace := range o.WatchNamespaces {
+		if namespace == "" || strings.ContainsAny(namespace, "/* ") {
+			return fmt.Errorf("--watch-namespace=%s: write the name of a namespace", namespace)
+		}
 	}
 	return nil
 }

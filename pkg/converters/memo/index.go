@@ -108,28 +108,82 @@ type seen []snapshot.Key
 func (s *seen) lookups() *[]snapshot.Key { return (*[]snapshot.Key)(s) }
 
 // index leads from a key to the units that looked it up, found or missing.
-type index map[snapshot.Key]set[node]
+type index struct {
+	units  map[snapshot.Key]set[node]
+	wanted map[snapshot.Key]struct{} // as of the last call of turns
+	turned map[snapshot.Key]struct{} // keys whose first unit came, or last one went, since then
+}
+
+func newIndex(size int) index {
+	return index{
+		units:  make(map[snapshot.Key]set[node], size),
+		wanted: map[snapshot.Key]struct{}{},
+		turned: map[snapshot.Key]struct{}{},
+	}
+}
 
 // note replaces the look-ups of a unit; both lists are sorted.
-func (x index) note(unit node, after []snapshot.Key) {
+func (x *index) note(unit node, after []snapshot.Key) {
 	before := *unit.lookups()
 	*unit.lookups() = after
 	for len(before) > 0 || len(after) > 0 {
 		switch order := compareHeads(before, after); {
 		case order < 0:
-			if left := x[before[0]].without(unit); left.empty() {
-				delete(x, before[0])
-			} else {
-				x[before[0]] = left
-			}
+			x.remove(before[0], unit)
 			before = before[1:]
 		case order > 0:
-			x[after[0]] = x[after[0]].with(unit)
+			x.add(after[0], unit)
 			after = after[1:]
 		default:
 			before, after = before[1:], after[1:]
 		}
 	}
+}
+
+func (x *index) add(key snapshot.Key, unit node) {
+	units := x.units[key]
+	if units.empty() && onDemand(key.Kind) {
+		x.turned[key] = struct{}{}
+	}
+	x.units[key] = units.with(unit)
+}
+
+func (x *index) remove(key snapshot.Key, unit node) {
+	left := x.units[key].without(unit)
+	if !left.empty() {
+		x.units[key] = left
+		return
+	}
+	delete(x.units, key)
+	if onDemand(key.Kind) {
+		x.turned[key] = struct{}{}
+	}
+}
+
+// onDemand tells whether a source may read objects of a kind only where they are looked up.
+func onDemand(kind snapshot.Kind) bool {
+	return kind == snapshot.Secret || kind == snapshot.ConfigMap
+}
+
+// turns are the keys of such kinds that are looked up, or no longer are, other than at the
+// last call; both lists are sorted.
+func (x *index) turns() (wanted, unwanted []snapshot.Key) {
+	for key := range x.turned {
+		_, before := x.wanted[key]
+		_, after := x.units[key]
+		switch {
+		case after && !before:
+			x.wanted[key] = struct{}{}
+			wanted = append(wanted, key)
+		case before && !after:
+			delete(x.wanted, key)
+			unwanted = append(unwanted, key)
+		}
+	}
+	clear(x.turned)
+	slices.SortFunc(wanted, snapshot.CompareKeys)
+	slices.SortFunc(unwanted, snapshot.CompareKeys)
+	return wanted, unwanted
 }
 
 func compareHeads(a, b []snapshot.Key) int {

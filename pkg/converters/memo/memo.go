@@ -70,7 +70,7 @@ func New(o Options) *Memo {
 	}
 	m := &Memo{
 		options:      o,
-		index:        index{},
+		index:        newIndex(0),
 		ingresses:    map[snapshot.Key]*ingressUnit{},
 		backends:     map[string]*backendUnit{},
 		certificates: map[snapshot.Key]*certificateUnit{},
@@ -121,7 +121,7 @@ func emptyModel() *model.Model {
 // the same pointer where nothing changed, else one that shares the unchanged parts.
 func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Time) *model.Model {
 	m.snapshot, m.now = s, now
-	if len(m.index) == 0 {
+	if len(m.index.units) == 0 {
 		m.reserve()
 	}
 	for _, key := range touched {
@@ -164,7 +164,7 @@ func (m *Memo) reserve() {
 	for _, kind := range []snapshot.Kind{snapshot.Ingress, snapshot.Service, snapshot.Secret, snapshot.ConfigMap} {
 		all += m.snapshot.Len(kind)
 	}
-	m.index = make(index, all+m.snapshot.Len(snapshot.Service)) // a Service, and its endpoints
+	m.index.units = make(map[snapshot.Key]set[node], all+m.snapshot.Len(snapshot.Service)) // a Service, and its endpoints
 	m.quarantine.shown = make(map[snapshot.Key]any, all)
 	m.ingresses = make(map[snapshot.Key]*ingressUnit, ingresses)
 	m.backends = make(map[string]*backendUnit, ingresses)
@@ -183,7 +183,7 @@ func (m *Memo) mark(key snapshot.Key) {
 		m.ingresses[key] = unit
 		m.work.ingresses.add(unit)
 	}
-	m.index[key].each(m.markUnit)
+	m.index.units[key].each(m.markUnit)
 }
 
 func (m *Memo) markUnit(unit node) {
@@ -202,6 +202,10 @@ func (m *Memo) markUnit(unit node) {
 // Conversions is the number of units run so far, by kind: global, ingress, backend and
 // certificate. An Ingress of a foreign class does not count.
 func (m *Memo) Conversions() map[string]int { return maps.Clone(m.counts) }
+
+// Wanted are the Secrets and ConfigMaps that units look up now, found or missing, and did
+// not at the last call; and those of which the opposite is true. Both lists are sorted.
+func (m *Memo) Wanted() (wanted, unwanted []snapshot.Key) { return m.index.turns() }
 
 // view is what units see: the snapshot, with the forms that quarantine gives.
 func (m *Memo) view() *snapshot.View { return m.snapshot.Substituted(m.quarantine.forms) }

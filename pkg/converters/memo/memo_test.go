@@ -378,3 +378,31 @@ func TestLongCrtLists(t *testing.T) {
 		t.Errorf("%d of %d lines differ", fresh, len(after))
 	}
 }
+
+func TestWantedFollowsTheLookUps(t *testing.T) {
+	w := newWorld(t)
+	keys := func(list []snapshot.Key) string {
+		var names []string
+		for _, key := range list {
+			names = append(names, key.String())
+		}
+		return strings.Join(names, " ")
+	}
+	check := func(wanted, unwanted string) {
+		t.Helper()
+		more, less := w.memo.Wanted()
+		if keys(more) != wanted || keys(less) != unwanted {
+			t.Errorf("wanted %q, no longer %q; want %q and %q", keys(more), keys(less), wanted, unwanted)
+		}
+	}
+	global := w.options.ConfigMap.String()
+	w.put(service("web"), ing("one", "a.example/>web", "tls:a.example=one"), ing("two", "b.example/>web", "tls:b.example=one"))
+	check(global+" Secret/a/one", "")
+	w.put(ing("one", "a.example/>web", "tls:a.example=two"))
+	check("Secret/a/two", "")
+	w.put(ing("two", "b.example/>web"), secret("two", nil))
+	check("", "Secret/a/one")
+	w.put(ing("two", "b.example/>web", "tls:b.example=three"))
+	w.put(ing("two", "b.example/>web"))
+	check("", "")
+}

@@ -36,6 +36,7 @@ const (
 	PasswordHashRefused Code = "PasswordHashRefused"
 	CrossNamespace      Code = "CrossNamespace"
 	Quarantined         Code = "Quarantined"
+	AccessDenied        Code = "AccessDenied"
 )
 
 // Entry is what the catalogue says of a code.
@@ -78,4 +79,5 @@ var Catalogue = map[Code]Entry{
 	PasswordHashRefused: {Error, "A password hash is refused", "Its cost is too high, its kind is unknown or its password is empty. That user can't log in."},
 	CrossNamespace:      {Error, "A reference to another namespace is refused", "Only objects of the same namespace may be named. What needs it is denied."},
 	Quarantined:         {Error, "HAProxy refuses what an object asks for", "The object is left out, or served in its last good form, so that others are not held up. Correct the object; it is tried again at each of its changes."},
+	AccessDenied:        {Error, "A kind of object may not be read", "The cluster does not allow sluice to read it, so it counts as if there were none. Add the permission that the message names."},
 }
