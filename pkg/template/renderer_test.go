@@ -24,7 +24,7 @@ func fullShape() model.Shape {
 		HTTPCheck: &model.HTTPCheck{URI: "/ready?a b"},
 		Cookie:    &model.Cookie{Name: "SRV", Strategy: "insert", Keywords: []string{"indirect", "nocache", "httponly", "secure"}, Domain: "a.example", SameSite: "None"},
 		AllowList: list("allow"), AllowExcept: list("allow-except"), DenyList: list("deny"), DenyExcept: list("deny-except"),
-		SSLRedirect: 302, CORS: &model.CORS{Credentials: true, Expose: true},
+		SSLRedirect: 302, SSLPort: 8443, CORS: &model.CORS{Credentials: true, Expose: true},
 		BasicAuth: &model.Auth{Realm: `say "friend" $HOME`, Users: users()},
 		Redirect:  301, LimitBody: true, Rewrite: true, TimeoutServer: true, TimeoutTunnel: true,
 		RequestHeaders:  []model.Header{{Op: model.SetHeader, Name: "X-A"}, {Op: model.AddHeader, Name: "X-B"}, {Op: model.DelHeader, Name: "X-C"}},

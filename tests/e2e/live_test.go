@@ -49,6 +49,7 @@ var twoValues = map[string][2]string{
 	"hsts-max-age":                   {"1000", "2000"},
 	"hsts-preload":                   {"true", "false"},
 	"http-log-format":                {"%ci", "%cp"},
+	"https-port":                     {"443", "8443"},
 	"initial-weight":                 {"5", "6"},
 	"max-connections":                {"200", "100"},
 	"maxconn-server":                 {"10", "20"},

@@ -31,7 +31,7 @@ func Convert(v *snapshot.View, g *resolve.Globals, class Class, key snapshot.Key
 		return c.fragment
 	}
 	parameters, findings := class.parameters(v, selected.class)
-	c.fragment.Findings = findings
+	c.fragment.Findings = append(findings, resolve.ForeignAnnotations(c.origin, ing.Annotations)...)
 	c.layers = append(parameters, resolve.AnnotationLayers(c.origin, ing.Annotations)...)
 	// What is wrong with the options is reported by each backend unit, which reads them too.
 	c.set, _ = g.Set.Override(allowed, c.layers...)

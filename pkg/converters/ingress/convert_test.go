@@ -135,7 +135,7 @@ func TestPaths(t *testing.T) {
 			want: []string{"prefix h.example.com#/foo/ > s:80"},
 		},
 		"an annotation of another prefix is nobody's": {
-			spec: rules(rule("h.example.com", "/foo", "", s)), annotations: map[string]string{"nginx.ingress.kubernetes.io/path-type": "prefix"},
+			spec: rules(rule("h.example.com", "/foo", "", s)), annotations: map[string]string{"example.com/path-type": "prefix"},
 			want: []string{"prefix h.example.com#/foo > s:80"},
 		},
 		"an empty path is the root": {

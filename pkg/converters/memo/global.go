@@ -31,7 +31,7 @@ const scopesOfBackends = settings.Host | settings.Path | settings.Backend | sett
 
 // globalsOfBackends are the options of other scopes that a backend unit reads.
 func globalsOfBackends() []string {
-	return []string{"cookie-key", "ssl-redirect-code", "cross-namespace-secrets-ca", "cross-namespace-secrets-crt", "cross-namespace-secrets-passwd"}
+	return []string{"cookie-key", "https-port", "ssl-redirect-code", "cross-namespace-secrets-ca", "cross-namespace-secrets-crt", "cross-namespace-secrets-passwd"}
 }
 
 // runGlobal reads the global ConfigMap and marks the units to which its change matters.

@@ -31,6 +31,7 @@ const (
 	OptionScope         Code = "OptionScope"
 	OptionUnsupported   Code = "OptionUnsupported"
 	OptionConflict      Code = "OptionConflict"
+	OptionForeign       Code = "OptionForeign"
 	OptionRisky         Code = "OptionRisky"
 	ProtectionDenied    Code = "ProtectionDenied"
 	PasswordHashRefused Code = "PasswordHashRefused"
@@ -73,6 +74,7 @@ var Catalogue = map[Code]Entry{
 	OptionInvalid:       {Warning, "The value of an option can't be read", "The option keeps its default; an option that protects something denies the path instead."},
 	OptionScope:         {Warning, "An option stands where it has no effect", "Some options belong into the global ConfigMap only, some do not work on a Service."},
 	OptionUnsupported:   {Warning, "A known option that sluice does not offer", "It has no effect. The message says why and what to use instead."},
+	OptionForeign:       {Info, "Annotations of another controller", "Annotations of ingress-nginx and of HAProxy Technologies' controller are not read: none of them has an effect, those that protect something neither. The message names the options that do the same."},
 	OptionConflict:      {Warning, "Two objects set one option differently", "The Service wins over the Ingress, the older Ingress over the younger one."},
 	OptionRisky:         {Warning, "The value of an option does harm", "It is used as it stands. The message says what it costs and what to set instead."},
 	ProtectionDenied:    {Error, "A path is denied because its protection can't be honoured", "An allow list, authentication or verification is wrong. The path answers 503 until it is corrected."},

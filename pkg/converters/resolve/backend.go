@@ -36,6 +36,9 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 		}
 	}
 	set, findings := optionsOf(g, ref, ofService)
+	if service != nil {
+		findings = append(findings, ForeignAnnotations(serviceKey.Origin(), service.Annotations)...)
+	}
 	b := behaviourOf(v, g, set, ref)
 	backend := &model.Backend{
 		Profile: b.profile,

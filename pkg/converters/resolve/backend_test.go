@@ -86,7 +86,7 @@ func TestAnnotationsOfTheService(t *testing.T) {
 		"an option of the path": {map[string]string{"sluice-proxy.github.io/path-type": "exact"}, nil, "roundrobin", "OptionScope"},
 		"an unknown option":     {map[string]string{"sluice-proxy.github.io/balance": "source"}, nil, "roundrobin", "OptionUnknown"},
 		"an unreadable value":   {map[string]string{"sluice-proxy.github.io/balance-algorithm": "x"}, nil, "roundrobin", "OptionInvalid"},
-		"another's annotation":  {map[string]string{"haproxy.org/balance-algorithm": "x"}, nil, "roundrobin", ""},
+		"another's annotation":  {map[string]string{"example.com/balance-algorithm": "x"}, nil, "roundrobin", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

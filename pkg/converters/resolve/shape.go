@@ -39,6 +39,9 @@ func (b *behaviour) timeouts() {
 func (b *behaviour) tls() {
 	if b.set.Bool("ssl-redirect") {
 		b.shape.SSLRedirect = b.set.Int("ssl-redirect-code")
+		if port := b.g.Set.Int("https-port"); port != 443 {
+			b.shape.SSLPort = port
+		}
 	}
 	if b.set.Bool("hsts") {
 		text := "max-age=" + strconv.Itoa(b.set.Int("hsts-max-age"))

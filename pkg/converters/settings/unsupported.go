@@ -56,7 +56,7 @@ var lacks = []lack{
 	{Global, false, "drain-support drain-support-redispatch", "terminating pods that still serve are always drained, and a request whose server is down goes to another one"},
 
 	// Listeners.
-	{Global, false, "http-port https-port", "use the flags --http-address and --https-address"},
+	{Global, false, "http-port", "use the flags --http-address and --https-address"},
 	{Frontend, false, "bind-http bind-https bind-ip-addr-http", "use the flags --http-address and --https-address"},
 	{Frontend, false, "bind-http-passthrough bind-fronting-proxy http-passthrough use-forwarded-proto", behindProxy},
 	{Global, false, "http-passthrough-port fronting-proxy-port https-to-http-port", behindProxy},

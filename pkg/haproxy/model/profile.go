@@ -82,6 +82,7 @@ type Shape struct {
 	DenyList        *List    // 403 if the client's address is in it
 	DenyExcept      *List    // not denied although it is in DenyList
 	SSLRedirect     int      // status of the redirect to https on hosts with TLS; 0: none
+	SSLPort         int      `json:",omitempty"` // that the redirect names; 0: none, which is 443
 	CORS            *CORS    // answers preflights before authentication
 	BasicAuth       *Auth    // 401 unless a user of the list
 	Redirect        int      // status of a redirect to Values[SlotRedirect]; 0: none
