@@ -17,6 +17,10 @@ TEST_COUNTS ?=
 # How long each fuzz target runs.
 FUZZ_TIME ?= 30s
 BENCH_FLAGS ?=
+# The image: its name, its tag, which is the version that the program tells, and what builds it.
+IMAGE ?= ghcr.io/sluice-proxy/sluice
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+CONTAINER_TOOL ?= docker
 
 # need_go stops with advice where the go command is missing; where it is too old it says so itself.
 need_go = command -v $(GO) >/dev/null || { \
@@ -28,7 +32,7 @@ haproxies = \
   export SLUICE_HAPROXY_32="$${SLUICE_HAPROXY_32:-$$(tests/tools/haproxy.sh path 3.2)}"; \
   export SLUICE_HAPROXY_34="$${SLUICE_HAPROXY_34:-$$(tests/tools/haproxy.sh path 3.4)}"
 
-.PHONY: help build run test lint generate check golden bench fuzz tools clean
+.PHONY: help build run test lint generate check golden manifests image bench fuzz tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,20 +45,27 @@ build: ## build all programs into bin/
 run: build ## run sluice on examples/shop with a HAProxy in front of toy backends (Ctrl-C stops it all)
 	@./examples/run.sh
 
+# The tests of what is deployed are a module of their own.
 test: ## vet and test everything, with both branches of HAProxy
 	@$(need_go)
 	@$(haproxies); \
 	vet=0; $(GO) vet ./... || vet=$$?; \
+	tests() { \
+	  local code=0; \
+	  $(GO) test "$$@" $(TEST_FLAGS) $(TEST_PACKAGES) || code=$$?; \
+	  if [[ "$(TEST_PACKAGES)" == ./... ]]; then (cd tests/deploy && $(GO) test "$$@" $(TEST_FLAGS) ./...) || code=$$?; fi; \
+	  return $$code; \
+	}; \
 	if [[ -n "$(TEST_JSON)" ]]; then \
-	  $(GO) test -json $(TEST_FLAGS) $(TEST_PACKAGES) 2>&1 | $(GO) run ./tests/testjson -save "$(TEST_JSON)" -counts "$(TEST_COUNTS)"; \
+	  tests -json 2>&1 | $(GO) run ./tests/testjson -save "$(TEST_JSON)" -counts "$(TEST_COUNTS)"; \
 	else \
-	  $(GO) test $(TEST_FLAGS) $(TEST_PACKAGES); \
+	  tests; \
 	fi; \
 	exit $$vet
 
 lint: ## look for what the conventions forbid
 	@$(need_go)
-	@"$$(tests/tools/gotool.sh golangci-lint)" run ./...
+	@lint="$$(tests/tools/gotool.sh golangci-lint)"; "$$lint" run ./...; cd tests/deploy && "$$lint" run ./...
 
 generate: ## write the reference pages in docs/ anew
 	@$(need_go)
@@ -69,7 +80,15 @@ golden: ## write what golden cases expect, and the pages, anew; look at the diff
 	@$(haproxies); \
 	packages=$$(grep -rlE --include='*_test.go' 'flag\.Bool(Var)?\(.*"update"' cmd pkg tests | xargs -r -n 1 dirname | sort -u); \
 	[[ -n "$$packages" ]] || { echo "no test has an -update flag" >&2; exit 2; }; \
-	for package in $$packages; do $(GO) test "./$$package" -update; done
+	for package in $$packages; do (cd "$$package" && $(GO) test . -update); done
+
+manifests: ## write what the Helm chart gives anew: deploy/manifests, golden files, the table of values
+	@$(need_go)
+	@cd tests/deploy && $(GO) test . -update
+
+image: ## build the container image (IMAGE=..., VERSION=..., CONTAINER_TOOL=docker)
+	@command -v $(CONTAINER_TOOL) >/dev/null || { echo "$(CONTAINER_TOOL) is missing: install Docker, or name another tool with CONTAINER_TOOL" >&2; exit 2; }
+	$(CONTAINER_TOOL) build -f rootfs/Dockerfile -t "$(IMAGE):$(VERSION)" --build-arg "VERSION=$(VERSION)" .
 
 bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
 	@$(need_go)

@@ -224,20 +224,73 @@ func TestMemoryLimit(t *testing.T) {
 	})
 }
 
+// halfway is a connection on which one request was answered, which tells that it is served,
+// and another one has begun.
+func halfway(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: web.example\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
 // A stop waits for requests as long as --stop-timeout says.
 func TestStopTimeout(t *testing.T) {
 	harness.EachVersion(t, func(t *testing.T, binary string) {
 		t.Parallel()
 		c := harness.NewController(t, binary, oneApp(harness.NewPod(t, "web-1")))
 		c.Start("--stop-timeout", "300ms")
-		conn, err := net.Dial("tcp", c.HTTP)
-		if err != nil {
+		halfway(t, c.HTTP)
+		began := time.Now()
+		c.Stop()
+		if took := time.Since(began); took < 300*time.Millisecond || took > harness.Patience {
+			t.Errorf("the stop took %s", took)
+		}
+	})
+}
+
+// HAProxy in a container of its own finishes the request that is on its way when the
+// container is stopped.
+func TestContainerOfHAProxyStops(t *testing.T) {
+	harness.EachVersion(t, func(t *testing.T, binary string) {
+		t.Parallel()
+		c := harness.NewController(t, binary, nil)
+		if ran := harness.Run(t, "", "sluice", "render", "--bootstrap", "--out", c.ConfigDir, "--run-dir", c.RunDir, "--http-address", c.HTTP, "--health-address", c.Health); ran.Code != 0 {
+			t.Fatalf("%+v", ran)
+		}
+		haproxy := &container{t: t, args: []string{harness.Program(t, "sluice-init"), "--stop-signal", "USR1", binary, "-W", "-S", filepath.Join(c.RunDir, "master.sock"),
+			"-p", filepath.Join(c.RunDir, "haproxy.pid"), "-f", filepath.Join(c.ConfigDir, "current", "conf.d")}}
+		haproxy.start()
+		asks(t, c.Health, "/healthz", 200)
+		conn := halfway(t, c.HTTP)
+		if err := haproxy.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
-		// The answer to the first request tells that the connection is served; the second
-		// request never comes to its end.
-		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: web.example\r\n\r\n"); err != nil {
+		c.Eventually("HAProxy takes no more connections", func() error {
+			other, err := net.Dial("tcp", c.HTTP)
+			if err != nil {
+				return nil
+			}
+			other.Close()
+			return errors.New("it does")
+		})
+		if _, err := io.WriteString(conn, "Host: web.example\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -245,13 +298,11 @@ func TestStopTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
-		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n"); err != nil {
-			t.Fatal(err)
+		if response.StatusCode != 503 {
+			t.Errorf("status %d", response.StatusCode)
 		}
-		began := time.Now()
-		c.Stop()
-		if took := time.Since(began); took < 300*time.Millisecond || took > harness.Patience {
-			t.Errorf("the stop took %s", took)
+		if err := haproxy.cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, haproxy.log)
 		}
 	})
 }
