@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/cmd/internal/loop"
@@ -23,6 +24,10 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 )
+
+// reloadBurst is how many reloads may follow each other at once: what somebody does by hand
+// is never slowed down.
+const reloadBurst = 10
 
 func runCommand(s streams) *cobra.Command {
 	o := &options.Options{}
@@ -143,6 +148,9 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 		Folder: folder, Worker: runtime, Master: socket.NewMaster(master), Log: log,
 		Check:   func(ctx context.Context, confDir string) error { return process.Check(ctx, binary, confDir) },
 		Metrics: apply.Metrics{FileWritten: metrics.FileWritten, CommandSent: metrics.CommandSent, Reloaded: metrics.Reloaded},
+	}
+	if o.ReloadInterval > 0 {
+		config.Pace = rate.NewLimiter(rate.Every(o.ReloadInterval), reloadBurst).Wait
 	}
 	if r.supervisor != nil {
 		config.Supervisor = r.supervisor

@@ -53,6 +53,7 @@ type Options struct {
 	WithKeys              bool
 	Bootstrap             bool
 	StopTimeout           time.Duration
+	ReloadInterval        time.Duration
 	Against               string
 	Running               string
 }
@@ -105,6 +106,7 @@ var table = []row{
 	{"once", Run, func(o *Options) any { return &o.Once }, false, "bring HAProxy to the present state of the source and exit"},
 	{"out", Render, func(o *Options) any { return &o.Out }, "", "folder to write the tree to; - prints it"},
 	{"output", Check | Diff, func(o *Options) any { return &o.Output }, "text", "text or json"},
+	{"reload-interval", Run, func(o *Options) any { return &o.ReloadInterval }, time.Second, "time between two reloads in the long run, since each leaves an old HAProxy behind until its connections end; ten in a row go through at once, and changes that need no reload never wait"},
 	{"run-dir", all, func(o *Options) any { return &o.RunDir }, "/var/run/sluice", "folder of sockets and the pid file; stands in the configuration"},
 	{"running", Diff, func(o *Options) any { return &o.Running }, "", "admin URL of a running sluice to compare with"},
 	{"source", Run, func(o *Options) any { return &o.Source }, []string(nil), "files or folders of manifests to serve, watched for changes; -: standard input"},
@@ -156,6 +158,10 @@ func (o *Options) Validate() error {
 	}
 	if o.BackendShards < 0 || o.BackendShards > 1024 {
 		return fmt.Errorf("--backend-shards=%d: write a number from 1 to 1024, or 0 for automatic", o.BackendShards)
+	}
+	// An HAProxy that dies is started again by the reload in flight, which must not wait long.
+	if o.ReloadInterval < 0 || o.ReloadInterval > 10*time.Second {
+		return fmt.Errorf("--reload-interval=%s: write a time up to 10s, or 0 for no bound", o.ReloadInterval)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ func TestValidate(t *testing.T) {
 		"a source is manifests or a cluster":        {[]string{"--source=a", "--kubeconfig=b"}, "exclude each other"},
 		"manifests are not watched by namespace":    {[]string{"--source=a", "--watch-namespace=b"}, "leave it out"},
 		"namespaces are names":                      {[]string{"--watch-namespace=a/b"}, "name of a namespace"},
+		"no interval is negative":                   {[]string{"--reload-interval=-1s"}, "or 0 for no bound"},
 		"namespaces are a list":                     {[]string{"--watch-namespace=a,b", "--watch-namespace=c"}, ""},
 		"memory is a quantity":                      {[]string{"--haproxy-memory-limit=much"}, "such as 512Mi"},
 		"memory is enough to start":                 {[]string{"--haproxy-memory-limit=48Mi"}, "needs 32 at least"},

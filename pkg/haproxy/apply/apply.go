@@ -60,6 +60,9 @@ type Config struct {
 	// LoadTimeout bounds one check of a tree by HAProxy, and one reload or start of it, so
 	// that one which hangs does not hold up all later changes; 0: 60 s.
 	LoadTimeout time.Duration
+	// Pace bounds the rate of reloads: it returns when the next one may begin; nil: at once.
+	// The servers of a reload that waits are told to the old worker before, as always.
+	Pace func(ctx context.Context) error
 }
 
 // Metrics are called as things happen, from any goroutine; each may be nil.

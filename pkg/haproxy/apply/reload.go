@@ -118,6 +118,12 @@ func (a *Apply) journal(ctx context.Context, p *plan.Plan) Outcome {
 
 // fly is the reload after its early commands, in a goroutine of its own.
 func (a *Apply) fly(ctx context.Context, f *flight, out Outcome) Outcome {
+	if a.cfg.Pace != nil {
+		if err := a.cfg.Pace(ctx); err != nil {
+			out.Err = fmt.Errorf("wait for the turn of a reload: %w", err)
+			return a.abandon(ctx, f, out)
+		}
+	}
 	if err := a.prepare(ctx, f); err != nil {
 		if !errors.As(err, &out.Refusal) {
 			out.Err = err

@@ -425,3 +425,26 @@ func TestReasonsOfAReloadOfAnUnknownWorker(t *testing.T) {
 		t.Errorf("workers %v were probed, want %d last", b.haproxy.probed, want)
 	}
 }
+
+func TestReloadThatWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	turns, served := 0, servers(withMaxConn(servers(m, "a_x_80", 1001, 1090), 400), "a_x_80", 1001, 1091)
+	b.apply.cfg.Pace = func(context.Context) error {
+		if turns++; !b.haproxy.has("add server a_x_80/127.0.0.1:1090") {
+			t.Errorf("the old worker was told %v", b.haproxy.sent)
+		}
+		b.step(served)
+		if !b.haproxy.has("add server a_x_80/127.0.0.1:1091") || len(b.haproxy.started) != 1 {
+			t.Errorf("the old worker was told %v, and HAProxy started %v", b.haproxy.sent, b.haproxy.started)
+		}
+		return nil
+	}
+	if out := b.step(withMaxConn(servers(m, "a_x_80", 1001, 1090), 400)); !out.Reloaded || turns != 1 {
+		t.Fatalf("outcome %+v after %d turns", out, turns)
+	}
+	b.mustConverge(t, served)
+	b.checkAdopted(t, served)
+}

@@ -45,7 +45,7 @@ func trimService(object any) metav1.Object {
 		Spec: corev1.ServiceSpec{
 			Type: service.Spec.Type, Ports: service.Spec.Ports, ExternalName: service.Spec.ExternalName,
 			ClusterIP: service.Spec.ClusterIP, ExternalIPs: service.Spec.ExternalIPs,
-			PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses,
+			PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses, TrafficDistribution: service.Spec.TrafficDistribution,
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: service.Status.LoadBalancer},
 	}
@@ -66,7 +66,7 @@ func trimSlice(object any) metav1.Object {
 	}
 	for i := range slice.Endpoints {
 		endpoint := &slice.Endpoints[i]
-		trimmed.Endpoints[i] = discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions}
+		trimmed.Endpoints[i] = discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions, Hints: endpoint.Hints}
 		if endpoint.TargetRef != nil && endpoint.TargetRef.UID != "" {
 			trimmed.Endpoints[i].TargetRef = &corev1.ObjectReference{UID: endpoint.TargetRef.UID}
 		}
