@@ -129,7 +129,7 @@ func program(t *testing.T, stdin string, args ...string) (string, int) {
 
 // awaited are flags that the chart gives and that the program gets with its commands for a
 // cluster. A row goes when the program knows the flag.
-var awaited = []string{"--watch-namespace", "--publish-service", "--publish-address", "--update-status", "--leader-elect"}
+var awaited = []string{"--publish-service", "--publish-address", "--update-status", "--leader-elect"}
 
 func isAwaited(arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
