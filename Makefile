@@ -32,7 +32,7 @@ haproxies = \
   export SLUICE_HAPROXY_32="$${SLUICE_HAPROXY_32:-$$(tests/tools/haproxy.sh path 3.2)}"; \
   export SLUICE_HAPROXY_34="$${SLUICE_HAPROXY_34:-$$(tests/tools/haproxy.sh path 3.4)}"
 
-.PHONY: help build run test lint generate check golden manifests image bench fuzz tools clean
+.PHONY: help build run test lint generate check golden manifests image e2e bench fuzz tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,7 +65,8 @@ test: ## vet and test everything, with both branches of HAProxy
 
 lint: ## look for what the conventions forbid
 	@$(need_go)
-	@lint="$$(tests/tools/gotool.sh golangci-lint)"; "$$lint" run ./...; cd tests/deploy && "$$lint" run ./...
+	@lint="$$(tests/tools/gotool.sh golangci-lint)"; "$$lint" run ./...; \
+	for module in tests/deploy tests/kube; do (cd "$$module" && "$$lint" run ./...); done
 
 generate: ## write the reference pages in docs/ anew
 	@$(need_go)
@@ -89,6 +90,12 @@ manifests: ## write what the Helm chart gives anew: deploy/manifests, golden fil
 image: ## build the container image (IMAGE=..., VERSION=..., CONTAINER_TOOL=docker)
 	@command -v $(CONTAINER_TOOL) >/dev/null || { echo "$(CONTAINER_TOOL) is missing: install Docker, or name another tool with CONTAINER_TOOL" >&2; exit 2; }
 	$(CONTAINER_TOOL) build -f rootfs/Dockerfile -t "$(IMAGE):$(VERSION)" --build-arg "VERSION=$(VERSION)" .
+
+e2e: ## test with a real Kubernetes control plane and pods (as root; builds it once, some 12 CPU-minutes)
+	@$(need_go)
+	@tests/tools/controlplane.sh path >/dev/null
+	@cd tests/kube && $(GO) vet ./...
+	cd tests/kube && $(GO) test -count=1 -timeout 30m $(TEST_FLAGS) ./...
 
 bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
 	@$(need_go)
