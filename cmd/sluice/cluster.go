@@ -86,7 +86,7 @@ func newClusterSource(o *options.Options, c *clients, log *slog.Logger) *cluster
 		name string
 	}{
 		{snapshot.ConfigMap, o.ConfigMap}, {snapshot.ConfigMap, o.TCPServicesConfigMap},
-		{snapshot.Secret, o.DefaultSSLCertificate}, {snapshot.Service, o.DefaultBackendService},
+		{snapshot.Secret, o.DefaultSSLCertificate}, {snapshot.Service, o.DefaultBackendService}, {snapshot.Service, o.PublishService},
 	} {
 		if namespace, name, ok := options.SplitName(object.name); ok {
 			config.Elsewhere = append(config.Elsewhere, snapshot.Key{Kind: object.kind, Namespace: namespace, Name: name})

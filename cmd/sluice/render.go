@@ -3,13 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-proxy/sluice/cmd/internal/loop"
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/status/writer"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
@@ -62,9 +66,31 @@ func render(o *options.Options, sources []string, s streams) error {
 		return fmt.Errorf("--out=%s: %w", o.Out, err)
 	}
 	findings := line.Report()
+	if err := renderStatus(o, line, findings, s); err != nil {
+		return err
+	}
 	printFindings(s.err, findings)
 	if bad(findings) {
 		return errFindings
+	}
+	return nil
+}
+
+// renderStatus writes the statuses that objects get once HAProxy serves the tree.
+func renderStatus(o *options.Options, line *loop.Line, findings []report.Finding, s streams) error {
+	if o.Status == "" {
+		return nil
+	}
+	line.Planned()
+	file := writer.NewFile(o.Status, slog.New(slog.DiscardHandler), writer.Metrics{})
+	file.Post(line.Applied())
+	file.Notice(line.Notices(findings))
+	if o.Status == "-" {
+		_, err := s.out.Write(file.Text())
+		return err
+	}
+	if err := os.WriteFile(o.Status, file.Text(), 0o644); err != nil {
+		return fmt.Errorf("--status: %w", err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 		return err
 	}
 	log := newLog(s.err, o)
-	objects, err := newSource(o, log)
+	objects, c, err := newSource(o, log)
 	if err != nil {
 		return err
 	}
@@ -62,6 +62,7 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 		return err
 	}
 	r.loop.Contents, _ = objects.(source.Contents)
+	r.write(newWriter(o, c, log, r.admin.Metrics))
 	group, groupCtx := errgroup.WithContext(ctx)
 	loopCtx, stop := context.WithCancel(groupCtx)
 	if o.AdminAddress != "" && !o.Once {
@@ -71,6 +72,14 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 			return err
 		}
 		group.Go(func() error { return r.admin.Serve(loopCtx, listener) })
+	}
+	if r.writer != nil {
+		group.Go(func() error { return r.writer.Run(loopCtx) })
+	}
+	if nodes := newNodes(o, c, log); nodes != nil {
+		addresses := make(chan []string)
+		r.loop.Addresses = addresses
+		group.Go(func() error { return nodes.Run(loopCtx, addresses) })
 	}
 	batches := make(chan source.Batch)
 	group.Go(func() error { return objects.Run(loopCtx, batches) })
@@ -90,21 +99,23 @@ type objectSource interface {
 	Run(ctx context.Context, out chan<- source.Batch) error
 }
 
-func newSource(o *options.Options, log *slog.Logger) (objectSource, error) {
+// newSource is where the objects come from, with the clients of a cluster, if it is one.
+func newSource(o *options.Options, log *slog.Logger) (objectSource, *clients, error) {
 	if len(o.Source) > 0 {
-		return manifests.New(o.Source, log), nil
+		return manifests.New(o.Source, log), nil, nil
 	}
 	c, err := newClients(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newClusterSource(o, c, log), nil
+	return newClusterSource(o, c, log), c, nil
 }
 
 // runner holds the parts of a running sluice.
 type runner struct {
 	loop       *loop.Loop
 	admin      *admin.Server
+	writer     statusWriter        // nil: no statuses are written
 	supervisor *process.Supervisor // nil: HAProxy is somebody else's
 }
 

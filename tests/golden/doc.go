@@ -20,6 +20,7 @@
 //	crt-list           crt-lists/https.list
 //	files              the names of all files that are not empty
 //	report             the findings
+//	status             the statuses that objects get, with the findings again
 //
 // A view that is named with an expression, such as "frontends /log-format/", holds the
 // lines that match.

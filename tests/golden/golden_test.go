@@ -40,7 +40,7 @@ func TestCases(t *testing.T) {
 }
 
 // views are the names of the sections that a case may hold besides its source.
-var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "report"}
+var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "report", "status"}
 
 func runCase(t *testing.T, path string) {
 	archive, err := txtar.ParseFile(path)
@@ -48,7 +48,7 @@ func runCase(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	source, out := t.TempDir(), filepath.Join(t.TempDir(), "tree")
-	args := []string{"render", source, "--out", out, "--with-keys", "--run-dir", "/run/sluice"}
+	args := []string{"render", source, "--out", out, "--status", out + ".status", "--with-keys", "--run-dir", "/run/sluice"}
 	for _, file := range archive.Files {
 		switch {
 		case strings.HasSuffix(file.Name, ".yaml"):
@@ -67,13 +67,13 @@ func runCase(t *testing.T, path string) {
 	if ran.Code > 1 {
 		t.Fatalf("render: exit code %d\n%s", ran.Code, ran.Err)
 	}
-	report := strings.ReplaceAll(ran.Err, source+"/", "")
+	told := func(text string) string { return strings.ReplaceAll(text, source+"/", "") }
 	for i, file := range archive.Files {
 		if !isView(file.Name) {
 			continue
 		}
 		name, pattern := divided(file.Name)
-		got := narrowed(t, view(t, out, name, report), pattern)
+		got := narrowed(t, told(view(t, out, name, ran.Err)), pattern)
 		if *update {
 			archive.Files[i].Data = []byte(got)
 		} else if diff := cmp.Diff(string(file.Data), got); diff != "" {
@@ -126,6 +126,8 @@ func view(t *testing.T, tree, name, report string) string {
 	switch name {
 	case "report":
 		return report
+	case "status":
+		return read(t, filepath.Dir(tree), filepath.Base(tree)+".status")
 	case "files":
 		return files(t, tree)
 	case "global":

@@ -22,6 +22,8 @@ type Metrics struct {
 	quarantined prometheus.Gauge
 	wanted      prometheus.Gauge
 	applied     prometheus.Gauge
+	leader      prometheus.Gauge
+	statuses    *prometheus.CounterVec
 
 	converted map[string]int // as of the last Conversions
 }
@@ -48,9 +50,11 @@ func NewMetrics() *Metrics {
 		quarantined: gauge("quarantined_objects", "Objects left out because HAProxy refuses what they ask for."),
 		wanted:      gauge("generation_wanted", "Number of the batch that the source asks for."),
 		applied:     gauge("generation_applied", "Number of the batch that HAProxy serves."),
+		leader:      gauge("leader", "1 while this replica writes statuses and Events."),
+		statuses:    counter("status_writes_total", "Statuses and Events written, by kind and result.", "kind", "result"),
 		converted:   map[string]int{},
 	}
-	m.registry.MustRegister(m.reloads, m.writes, m.commands, m.conversions, m.latency, m.findings, m.quarantined, m.wanted, m.applied,
+	m.registry.MustRegister(m.reloads, m.writes, m.commands, m.conversions, m.latency, m.findings, m.quarantined, m.wanted, m.applied, m.leader, m.statuses,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -65,6 +69,18 @@ func (m *Metrics) CommandSent(verb string, ok bool) {
 		result = "error"
 	}
 	m.commands.WithLabelValues(verb, result).Inc()
+}
+
+// StatusWritten counts the write of a status or an Event.
+func (m *Metrics) StatusWritten(kind, result string) { m.statuses.WithLabelValues(kind, result).Inc() }
+
+// Leads sets whether this replica writes statuses and Events.
+func (m *Metrics) Leads(leads bool) {
+	value := 0.0
+	if leads {
+		value = 1
+	}
+	m.leader.Set(value)
 }
 
 // Reloaded counts a reload, by the kind of its first reason.

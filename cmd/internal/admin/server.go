@@ -25,6 +25,7 @@ type Status struct {
 	Shards      int              `json:"shards"`
 	Backends    int              `json:"backends"`
 	HAProxyPID  int              `json:"haproxyPID"` // of the master
+	Leader      bool             `json:"leader"`     // this replica writes statuses and Events
 	Reloads     []Reload         `json:"reloads"`    // the last ones, newest first
 	Error       string           `json:"error,omitempty"`
 	Trouble     string           `json:"trouble,omitempty"` // what keeps the source from following its objects
@@ -59,6 +60,8 @@ type File struct {
 // Server is the admin address.
 type Server struct {
 	status atomic.Pointer[Status]
+	// Leads tells whether this replica writes statuses and Events; nil: it does not.
+	Leads func() bool
 	// Files are those of the current generation, by path.
 	Files   func() (map[string]File, error)
 	Metrics *Metrics
@@ -81,7 +84,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Status().withLists()) })
+	mux.HandleFunc("GET /api/v1/state", s.state)
 	mux.HandleFunc("GET /api/v1/config", s.config)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -105,6 +108,12 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		reason = status.Trouble
 	}
 	http.Error(w, "not ready: "+reason, http.StatusServiceUnavailable)
+}
+
+func (s *Server) state(w http.ResponseWriter, _ *http.Request) {
+	status := s.Status().withLists()
+	status.Leader = s.Leads != nil && s.Leads()
+	writeJSON(w, status)
 }
 
 func (s *Server) config(w http.ResponseWriter, _ *http.Request) {

@@ -1,8 +1,10 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/converters/status"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -40,6 +43,10 @@ type Line struct {
 
 	model    *model.Model
 	findings []report.Finding // of the source
+
+	publish   status.Publish
+	statuses  *status.Ledger
+	converted map[snapshot.Key]bool // Ingresses on their way to HAProxy; see memo.Converted
 }
 
 // NewLine prepares a line. The certificate is the controller's own.
@@ -57,6 +64,8 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 		renderer: renderer,
 		shards:   o.BackendShards,
 		runDir:   o.RunDir,
+		publish:  status.Publish{Service: key(snapshot.Service, o.PublishService), Addresses: o.PublishAddress},
+		statuses: status.NewLedger(),
 		settings: memo.Options{
 			Class:                    ingress.Class{Name: o.IngressClass, Controller: ControllerName, WatchWithout: o.WatchWithoutClass},
 			ConfigMap:                key(snapshot.ConfigMap, o.ConfigMap),
@@ -74,6 +83,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 	}
 	l.settings.Class.Namespace, _, _ = options.SplitName(o.ConfigMap)
 	l.memo = memo.New(l.settings)
+	l.converted = map[snapshot.Key]bool{}
 	return l, nil
 }
 
@@ -113,10 +123,37 @@ func (l *Line) Quarantine(origins []model.Origin, why string, now time.Time) boo
 func (l *Line) Quarantined() []model.Origin { return l.memo.Quarantined() }
 
 // Planned notes that the model is on its way to HAProxy.
-func (l *Line) Planned() { l.memo.Planned() }
+func (l *Line) Planned() {
+	l.memo.Planned()
+	maps.Copy(l.converted, l.memo.Converted())
+}
 
-// Applied notes that HAProxy serves the model that was last planned: its parts are the last good ones.
-func (l *Line) Applied() { l.memo.Applied() }
+// Applied notes that HAProxy serves the model that was last planned: its parts are the last
+// good ones. It returns the statuses that change by it.
+func (l *Line) Applied() []status.Item {
+	l.memo.Applied()
+	changed := l.statuses.Update(l.snapshot, l.converted, l.publish.Resolve(l.snapshot))
+	clear(l.converted)
+	return changed
+}
+
+// Addressed replaces the addresses that Ingresses get in their status. They show in what
+// Applied returns next.
+func (l *Line) Addressed(addresses []string) { l.publish.Addresses = addresses }
+
+// Addresses are those that Ingresses get in their status at present, for people.
+func (l *Line) Addresses() []string {
+	var texts []string
+	for _, address := range l.statuses.Addresses() {
+		texts = append(texts, cmp.Or(address.IP, address.Hostname))
+	}
+	return texts
+}
+
+// Notices are findings with what an Event needs besides.
+func (l *Line) Notices(findings []report.Finding) []status.Notice {
+	return status.Notices(l.snapshot, findings)
+}
 
 // Conversions are the numbers of units converted so far, by kind.
 func (l *Line) Conversions() map[string]int { return l.memo.Conversions() }

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/converters/source"
+	"github.com/sluice-proxy/sluice/pkg/converters/status"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -31,6 +32,12 @@ type Applier interface {
 	RetryRemovals(ctx context.Context) int
 }
 
+// Writer takes what there is to tell about objects. Its methods never block.
+type Writer interface {
+	Post(items []status.Item)       // those that changed
+	Notice(notices []status.Notice) // all in force
+}
+
 const (
 	resyncEvery = 10 * time.Minute // between two comparisons with the disk, and looks at the clock
 	firstRetry  = 100 * time.Millisecond
@@ -47,6 +54,10 @@ type Loop struct {
 	Log     *slog.Logger
 	Metrics *admin.Metrics
 	Publish func(*admin.Status)
+	Writer  Writer // nil: nobody is told
+	// Addresses yields those that Ingresses get in their status, whenever they change; nil:
+	// the options say them.
+	Addresses <-chan []string
 	// Exited yields an error when HAProxy's master is gone; nil: somebody else's concern.
 	Exited func() <-chan error
 	// Contents reads what the line looks up; nil: the source sends everything by itself.
@@ -71,6 +82,7 @@ type Loop struct {
 	buried   <-chan error              // told of the end of the last master that is gone
 	wanted   uint64                    // number of batches taken
 	covered  uint64                    // of them, those that the last plan covers
+	address  string                    // the addresses of Ingresses, as they stand in the log
 	reported bool                      // the findings in the status are those of the last event
 	status   admin.Status
 }
@@ -108,6 +120,9 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 			l.dirty = true
 		case <-seconds.C:
 			l.everySecond(ctx)
+		case addresses := <-l.Addresses:
+			l.Line.Addressed(addresses)
+			l.dirty = true
 		case err := <-l.exited():
 			l.bury(err)
 		case <-l.revive.C:
@@ -338,7 +353,7 @@ func (l *Loop) succeed(reg *shard.Registry) {
 	l.failures = 0
 	l.status.Error = ""
 	if l.flight == nil {
-		l.Line.Applied()
+		l.post(l.Line.Applied())
 		l.reported = l.reported && l.status.Ready
 		l.status.Ready = true
 		l.status.Applied = l.covered

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/sluice-proxy/sluice/cmd/internal/admin"
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/source"
 	"github.com/sluice-proxy/sluice/pkg/converters/source/files"
+	"github.com/sluice-proxy/sluice/pkg/converters/status"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -51,11 +54,32 @@ func (a *applier) Reload(_ context.Context, p *plan.Plan) <-chan apply.Outcome {
 	return a.flight
 }
 
+// desk is a writer that notes what it is told.
+type desk struct {
+	posted  []string // "name address" of each item
+	notices []status.Notice
+}
+
+func (d *desk) Post(items []status.Item) {
+	for _, item := range items {
+		text := item.Object.Name
+		if item.Wanted.LoadBalancer != nil {
+			for _, address := range item.Wanted.LoadBalancer.Ingress {
+				text += " " + address.IP
+			}
+		}
+		d.posted = append(d.posted, text)
+	}
+}
+
+func (d *desk) Notice(notices []status.Notice) { d.notices = notices }
+
 // world is a loop with manifests, run by hand.
 type world struct {
 	*Loop
 	t       *testing.T
 	applier *applier
+	desk    *desk
 }
 
 func newWorld(t *testing.T) *world {
@@ -70,10 +94,10 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &applier{}
-	l := &Loop{Line: line, Apply: a, Log: slog.New(slog.DiscardHandler), Metrics: admin.NewMetrics(), Publish: func(*admin.Status) {}}
+	a, d := &applier{}, &desk{}
+	l := &Loop{Writer: d, Line: line, Apply: a, Log: slog.New(slog.DiscardHandler), Metrics: admin.NewMetrics(), Publish: func(*admin.Status) {}}
 	l.prepare()
-	return &world{Loop: l, t: t, applier: a}
+	return &world{Loop: l, t: t, applier: a, desk: d}
 }
 
 // change takes a manifest and runs the loop as Run does.
@@ -164,6 +188,39 @@ func TestChangesDuringAReload(t *testing.T) {
 	w.land(apply.Outcome{Reloaded: true})
 	if w.status.Applied != 4 || w.dirty {
 		t.Errorf("%d batches applied, want 4", w.status.Applied)
+	}
+}
+
+// TestStatusFollowsHAProxy: an Ingress gets its address when HAProxy serves it, no earlier,
+// and keeps it whatever is wrong with it.
+func TestStatusFollowsHAProxy(t *testing.T) {
+	w := newWorld(t)
+	w.Line.Addressed([]string{"192.0.2.1"})
+	w.change(base + harness.Ingress("a", "a.example", "a"))
+	w.change(harness.Ingress("b", "b.example", "b", "balance-algorithm", "leastconn"))
+	if len(w.desk.posted) > 0 {
+		t.Errorf("%v is told while the reload is in flight", w.desk.posted)
+	}
+	w.land(apply.Outcome{Reloaded: true})
+	if got := strings.Join(w.desk.posted, ", "); got != "a 192.0.2.1" {
+		t.Errorf("told after the first reload: %s", got)
+	}
+	w.refuse("b")
+	w.land(apply.Outcome{Reloaded: true})
+	if got := strings.Join(w.desk.posted, ", "); got != "a 192.0.2.1, b 192.0.2.1" {
+		t.Errorf("told after the quarantine: %s", got)
+	}
+	quarantined := func(n status.Notice) bool {
+		return n.Code == report.Quarantined && n.Object.Name == "b" && n.APIVersion != ""
+	}
+	if !slices.ContainsFunc(w.desk.notices, quarantined) {
+		t.Errorf("nothing is said of the quarantine: %v", w.desk.notices)
+	}
+	w.Line.Addressed([]string{"192.0.2.2"})
+	w.dirty = true // as Run does
+	w.run()
+	if got := strings.Join(w.desk.posted[2:], ", "); got != "a 192.0.2.2, b 192.0.2.2" {
+		t.Errorf("told of other addresses: %s", got)
 	}
 }
 

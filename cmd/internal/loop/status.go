@@ -3,8 +3,10 @@ package loop
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/status"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 )
 
@@ -37,7 +39,28 @@ func (l *Loop) report() {
 	before := l.status.Findings
 	l.status.Findings = l.Line.Report()
 	l.logFindings(before, l.status.Findings)
+	if l.Writer != nil {
+		l.Writer.Notice(l.Line.Notices(l.status.Findings))
+	}
 	l.Metrics.Findings(countByCode(l.status.Findings), len(l.status.Quarantined))
+}
+
+// post hands statuses to the writer, now that HAProxy serves what they tell of.
+func (l *Loop) post(items []status.Item) {
+	if l.Writer == nil {
+		return
+	}
+	if address := strings.Join(l.Line.Addresses(), " "); address != l.address {
+		l.address = address
+		if address == "" {
+			l.Log.Warn("no address is known any more; the status of Ingresses stays as it is")
+		} else {
+			l.Log.Info("the status of Ingresses", "addresses", address)
+		}
+	}
+	if len(items) > 0 {
+		l.Writer.Post(items)
+	}
 }
 
 // logFindings says what is new and what is gone, each finding once.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Options is what the flags say.
@@ -46,10 +47,15 @@ type Options struct {
 	DefaultBackendService string
 	DefaultSSLCertificate string
 	TCPServicesConfigMap  string
+	PublishService        string
+	PublishAddress        []string
+	UpdateStatus          bool
+	LeaderElect           bool
 	LogFormat             string
 	LogLevel              string
 	Output                string
 	Out                   string
+	Status                string
 	WithKeys              bool
 	Bootstrap             bool
 	StopTimeout           time.Duration
@@ -99,6 +105,7 @@ var table = []row{
 	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
 	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller"},
 	{"kubeconfig", Run, func(o *Options) any { return &o.KubeConfig }, "", "kubeconfig of the cluster to serve; empty, without --source: the cluster that sluice runs in, else the default kubeconfig"},
+	{"leader-elect", Run, func(o *Options) any { return &o.LeaderElect }, true, "with a cluster: only the replica that holds the Lease sluice writes statuses and Events; without it there must be one replica only"},
 	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
 	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},
@@ -106,14 +113,18 @@ var table = []row{
 	{"once", Run, func(o *Options) any { return &o.Once }, false, "bring HAProxy to the present state of the source and exit"},
 	{"out", Render, func(o *Options) any { return &o.Out }, "", "folder to write the tree to; - prints it"},
 	{"output", Check | Diff, func(o *Options) any { return &o.Output }, "text", "text or json"},
+	{"publish-address", Run | Render, func(o *Options) any { return &o.PublishAddress }, []string(nil), "IP addresses or host names to write into the status of Ingresses"},
+	{"publish-service", Run | Render, func(o *Options) any { return &o.PublishService }, "", "namespace/name of the Service whose addresses are written into the status of Ingresses; without it and --publish-address: those of the nodes that the controller's pods run on"},
 	{"reload-interval", Run, func(o *Options) any { return &o.ReloadInterval }, time.Second, "time between two reloads in the long run, since each leaves an old HAProxy behind until its connections end; ten in a row go through at once, and changes that need no reload never wait"},
 	{"run-dir", all, func(o *Options) any { return &o.RunDir }, "/var/run/sluice", "folder of sockets and the pid file; stands in the configuration"},
 	{"running", Diff, func(o *Options) any { return &o.Running }, "", "admin URL of a running sluice to compare with"},
 	{"source", Run, func(o *Options) any { return &o.Source }, []string(nil), "files or folders of manifests to serve, watched for changes; -: standard input"},
 	{"state-dir", Run, func(o *Options) any { return &o.StateDir }, "/var/lib/sluice", "folder of the registry and of the controller's own certificate"},
+	{"status", Render, func(o *Options) any { return &o.Status }, "", "file to write the statuses and findings of all objects to, as run does without a cluster; - prints them"},
 	{"stop-timeout", Run, func(o *Options) any { return &o.StopTimeout }, 30 * time.Second, "how long HAProxy may finish requests and connections when sluice is stopped"},
 	{"tcp-services-configmap", all, func(o *Options) any { return &o.TCPServicesConfigMap }, "", "namespace/name of the ConfigMap of TCP services: port to namespace/service:port, see docs/tcp.md"},
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
+	{"update-status", Run, func(o *Options) any { return &o.UpdateStatus }, true, "write the status of objects: to the cluster or, without one, to status.yaml in the state folder"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
 	{"watch-namespace", Run, func(o *Options) any { return &o.WatchNamespaces }, []string(nil), "namespaces of the cluster to serve, so that Roles in them suffice; empty: all"},
 	{"with-keys", Render, func(o *Options) any { return &o.WithKeys }, false, "write private keys and password hashes, too"},
@@ -185,10 +196,19 @@ func (o *Options) validateNames() error {
 	for _, ref := range []struct{ flag, value string }{
 		{"configmap", o.ConfigMap}, {"default-backend-service", o.DefaultBackendService}, {"default-ssl-certificate", o.DefaultSSLCertificate},
 		{"tcp-services-configmap", o.TCPServicesConfigMap},
+		{"publish-service", o.PublishService},
 	} {
 		if _, _, ok := SplitName(ref.value); ref.value != "" && !ok {
 			return fmt.Errorf("--%s=%s: write namespace/name", ref.flag, ref.value)
 		}
+	}
+	for _, address := range o.PublishAddress {
+		if _, err := netip.ParseAddr(address); err != nil && len(validation.IsDNS1123Subdomain(address)) > 0 {
+			return fmt.Errorf("--publish-address=%s: write an IP address or a host name", address)
+		}
+	}
+	if o.PublishService != "" && len(o.PublishAddress) > 0 {
+		return errors.New("--publish-service and --publish-address: give one of them")
 	}
 	return nil
 }

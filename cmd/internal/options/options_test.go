@@ -59,6 +59,10 @@ func TestValidate(t *testing.T) {
 		"memory is enough to start":                 {[]string{"--haproxy-memory-limit=48Mi"}, "needs 32 at least"},
 		"memory is for an HAProxy of sluice's":      {[]string{"--haproxy-memory-limit=1Gi", "--master-socket=/m"}, "start HAProxy with -m"},
 		"a health address has a port":               {[]string{"--health-address=1.2.3.4"}, "--health-address=1.2.3.4: write ADDRESS:PORT"},
+		"addresses of Ingresses are IPs and names":  {[]string{"--publish-address=192.0.2.1,2001:db8::1", "--publish-address=lb.example"}, ""},
+		"an address of Ingresses has no port":       {[]string{"--publish-address=192.0.2.1:80"}, "write an IP address or a host name"},
+		"a Service with addresses has a namespace":  {[]string{"--publish-service=lb"}, "write namespace/name"},
+		"addresses come from one place":             {[]string{"--publish-service=a/lb", "--publish-address=192.0.2.1"}, "give one of them"},
 		"a log format that does not exist is named": {[]string{"--log-format=xml"}, "text, json"},
 	}
 	for name, c := range cases {

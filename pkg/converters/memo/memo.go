@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
@@ -60,6 +62,7 @@ type Memo struct {
 	quarantine quarantine
 	findings   map[any][]report.Finding // by unit, route or host; see Report
 	counts     map[string]int
+	converted  map[snapshot.Key]bool // see Converted
 	model      *model.Model
 }
 
@@ -85,6 +88,7 @@ func New(o Options) *Memo {
 		quarantine:   newQuarantine(),
 		findings:     map[any][]report.Finding{},
 		counts:       map[string]int{},
+		converted:    map[snapshot.Key]bool{},
 		model:        emptyModel(),
 	}
 	m.model.Health = o.Health
@@ -125,6 +129,9 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 		m.reserve()
 	}
 	for _, key := range touched {
+		if m.onlyStatus(key) {
+			continue
+		}
 		m.show(key)
 		m.mark(key)
 	}
@@ -173,6 +180,26 @@ func (m *Memo) reserve() {
 	m.names = make(map[string]*named, ingresses)
 }
 
+// onlyStatus tells whether nothing that is read of an Ingress changed: its status did, and
+// that is written by sluice itself, for each Ingress once.
+func (m *Memo) onlyStatus(key snapshot.Key) bool {
+	unit := m.ingresses[key]
+	after, _ := m.snapshot.Object(key).(*networkingv1.Ingress)
+	if unit == nil || unit.form == nil || after == nil || !after.CreationTimestamp.Equal(&unit.form.CreationTimestamp) || !sameForm(unit.form, after) {
+		return false
+	}
+	unit.form = after
+	m.converted[key] = m.ours(unit)
+	return true
+}
+
+// ours tells whether an Ingress is this controller's. One in quarantine is, whatever form of
+// it is served: HAProxy refused what it asks for.
+func (m *Memo) ours(unit *ingressUnit) bool {
+	_, refused := m.quarantine.refused[unit.key]
+	return unit.fragment.Mine || refused
+}
+
 // mark notes what depends on a key.
 func (m *Memo) mark(key snapshot.Key) {
 	if key.Kind == snapshot.Ingress && m.ingresses[key] == nil {
@@ -206,6 +233,14 @@ func (m *Memo) Conversions() map[string]int { return maps.Clone(m.counts) }
 // Wanted are the Secrets and ConfigMaps that units look up now, found or missing, and did
 // not at the last call; and those of which the opposite is true. Both lists are sorted.
 func (m *Memo) Wanted() (wanted, unwanted []snapshot.Key) { return m.index.turns() }
+
+// Converted are the Ingresses that were converted since the last call, or whose status alone
+// changed, and whether each is this controller's.
+func (m *Memo) Converted() map[snapshot.Key]bool {
+	converted := m.converted
+	m.converted = map[snapshot.Key]bool{}
+	return converted
+}
 
 // view is what units see: the snapshot, with the forms that quarantine gives.
 func (m *Memo) view() *snapshot.View { return m.snapshot.Substituted(m.quarantine.forms) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -26,6 +27,7 @@ const (
 type ingressUnit struct {
 	seen
 	key      snapshot.Key
+	form     *networkingv1.Ingress // the newest one, whatever quarantine shows
 	fragment ingress.Fragment
 	routes   []routeID // of fragment.Routes
 	backends []string  // keys of their backend units
@@ -92,6 +94,10 @@ func (m *Memo) runIngress(unit *ingressUnit) {
 	m.unclaim(unit)
 	unit.fragment = fragment
 	m.claim(unit)
+	if unit.key.Kind == snapshot.Ingress {
+		unit.form, _ = m.snapshot.Object(unit.key).(*networkingv1.Ingress)
+		m.converted[unit.key] = m.ours(unit)
+	}
 	if m.snapshot.Object(unit.key) == nil && unit != m.fallback && unit != m.tcpServices {
 		m.index.note(unit, nil)
 		delete(m.ingresses, unit.key)

@@ -11,7 +11,7 @@
 //   - Reflectors write into sinks rather than into the stores of shared informers, so that
 //     the snapshot of the loop holds the only copy of an object: a sink keeps pointers to
 //     it. What sluice does not read of an object (managed fields, applied configuration,
-//     status, selectors) is cut off before anything holds it.
+//     selectors, all of a status but addresses) is cut off before anything holds it.
 //   - An object that did not change in what is kept is no change: a relist after a watch
 //     that expired (410 Gone) sends the difference, mostly nothing. Nothing is resynced.
 //   - Of Secrets and ConfigMaps only names and versions are watched. The content of those

@@ -95,7 +95,6 @@ func TestWhatIsNotReadIsNoChange(t *testing.T) {
 	w.synced()
 	w.seen = nil
 	touched := ingress("a", "a.example")
-	touched.Status.LoadBalancer.Ingress = nil
 	touched.ManagedFields = nil
 	slice := endpointSlice("a-1", "a", "10.0.0.1")
 	slice.Annotations[corev1.EndpointsLastChangeTriggerTime] = "now"
@@ -157,7 +156,7 @@ func TestObjectsAreTrimmed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, word := range []string{"managedFields", corev1.LastAppliedConfigAnnotation, "192.0.2.1", "selector", "team", "nodeName", "zone", `"pod"`} {
+		for _, word := range []string{"managedFields", corev1.LastAppliedConfigAnnotation, "selector", "team", "nodeName", "zone", `"pod"`} {
 			if strings.Contains(string(text), word) {
 				t.Errorf("%s holds %s: %s", c.Key, word, text)
 			}

@@ -27,9 +27,13 @@ func trimMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 // The functions that follow make a new object of the parts that are kept, so that the rest
 // of the decoded one can be freed.
 
+// trimIngress keeps the addresses of the status, so that only differences are written.
 func trimIngress(object any) metav1.Object {
 	ingress := object.(*networkingv1.Ingress)
-	return &networkingv1.Ingress{ObjectMeta: trimMeta(ingress.ObjectMeta), Spec: ingress.Spec}
+	return &networkingv1.Ingress{
+		ObjectMeta: trimMeta(ingress.ObjectMeta), Spec: ingress.Spec,
+		Status: networkingv1.IngressStatus{LoadBalancer: ingress.Status.LoadBalancer},
+	}
 }
 
 func trimClass(object any) metav1.Object {
@@ -44,7 +48,7 @@ func trimService(object any) metav1.Object {
 		ObjectMeta: trimMeta(service.ObjectMeta),
 		Spec: corev1.ServiceSpec{
 			Type: service.Spec.Type, Ports: service.Spec.Ports, ExternalName: service.Spec.ExternalName,
-			ClusterIP: service.Spec.ClusterIP, ExternalIPs: service.Spec.ExternalIPs,
+			ClusterIP: service.Spec.ClusterIP, ClusterIPs: service.Spec.ClusterIPs, ExternalIPs: service.Spec.ExternalIPs,
 			PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses, TrafficDistribution: service.Spec.TrafficDistribution,
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: service.Status.LoadBalancer},

@@ -1,0 +1,25 @@
+// Package writer carries out what package status wants: it writes statuses and Events to a
+// cluster, or, in standalone mode, all of it into one file.
+//
+//	loop --Post, Notice--> Cluster --rate-limited queue--> API server   (by the leader only)
+//	                       File    --> status.yaml
+//
+// Post and Notice never block: they keep the newest value of each object. Cluster writes an
+// Ingress' status by server-side apply as the field manager "sluice", so the API server
+// keeps account of whose entry stands there: an address is taken away from an Ingress that
+// left the class only if sluice wrote it and nobody wrote over it since. Nothing is written
+// that the source shows already. A replica that stops leaves everything as it stands, and a
+// new leader writes only differences.
+//
+// Which replica leads is decided with a Lease. All others serve traffic all the same, and
+// keep the newest values, so that a hand-over needs no conversion.
+//
+// An Event is sent when a finding of severity warning or error appears. Its name follows
+// from what it says, so that the API server refuses what a former leader has said already.
+//
+// It imports status, and files for atomic writes. It is one of the two places with a
+// Kubernetes client.
+//
+// Limits: Nodes asks twice a minute instead of watching. Kubernetes forgets Events after an
+// hour; one whose finding is older is sent again by the next leader only.
+package writer
