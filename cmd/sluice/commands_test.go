@@ -149,7 +149,16 @@ func TestDiff(t *testing.T) {
 	got = call(t, good, "diff", "-", "--against", tree)
 	got.expect(t, 1, "-backend test_web_80", "")
 	got.expect(t, 1, "remove conf.d/50-backends-000.cfg: the last backend of the shard is gone", "")
-	got.expect(t, 1, "reload: backend gone: test_web_80", "")
+	got.expect(t, 1, "runtime: remove backend test_web_80 at run time: backend gone", "")
+	got.expect(t, 1, "no reload", "")
+
+	more := manifests + harness.Service("more")
+	got = call(t, more+harness.Ingress("more", "b.example", "more"), "diff", "-", "--against", tree)
+	got.expect(t, 1, "runtime: add backend test_more_80 at run time: new backend; its profile web is loaded", "")
+	got.expect(t, 1, "no reload", "")
+
+	got = call(t, more+harness.Ingress("more", "b.example", "more", "balance-algorithm", "leastconn"), "diff", "-", "--against", tree)
+	got.expect(t, 1, "reload: new profile: p_", "")
 }
 
 func TestDiffOfEqualSides(t *testing.T) {
@@ -174,7 +183,8 @@ func TestDiffAsJSON(t *testing.T) {
 		t.Fatalf("exit code %d, %v: %s", got.code, err, got.out)
 	}
 	last := d.Steps[len(d.Steps)-1]
-	if !d.Reload || last.Do != "reload" || last.Why != "backend gone: test_web_80" || !strings.Contains(d.Diff, "-backend test_web_80") {
+	first := d.Steps[0]
+	if d.Reload || first.Do != "runtime" || last.Do != "remove" || !strings.Contains(d.Diff, "-backend test_web_80") {
 		t.Errorf("%+v", d)
 	}
 }

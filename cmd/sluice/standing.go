@@ -24,6 +24,7 @@ type standing struct {
 	tree    *tree.Tree
 	content map[string][]byte // nil values for secrets
 	keys    bool              // the secrets are there, too
+	dynamic bool              // its HAProxy adds and removes backends at run time
 }
 
 // readStanding reads a configuration folder of sluice, or a rendered tree.
@@ -34,7 +35,8 @@ func readStanding(folder string) (*standing, error) {
 	if !isFolder(filepath.Join(folder, "conf.d")) {
 		return nil, fmt.Errorf("--against=%s: there is neither current/ nor conf.d/ in it; name a configuration folder of sluice or a rendered tree", folder)
 	}
-	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}}
+	// Which HAProxy will run on it is not known: one of the first target.
+	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}, dynamic: true}
 	root, err := filepath.EvalSymlinks(folder)
 	if err != nil {
 		return nil, fmt.Errorf("--against: %w", err)
@@ -67,25 +69,14 @@ func isFolder(name string) bool {
 
 // fetchStanding asks a running sluice for its configuration.
 func fetchStanding(url string) (*standing, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/v1/config", nil)
-	if err != nil {
-		return nil, fmt.Errorf("--running=%s: %w", url, err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("--running=%s: no sluice answers there: %w", url, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("--running=%s: the answer is %s; name the admin address of a sluice, for example http://127.0.0.1:9090", url, response.Status)
-	}
 	var list map[string]admin.File
-	if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
-		return nil, fmt.Errorf("--running=%s: the answer is not that of sluice's admin address: %w", url, err)
+	var state admin.Status
+	for path, into := range map[string]any{"config": &list, "state": &state} {
+		if err := fetch(url, path, into); err != nil {
+			return nil, err
+		}
 	}
-	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}}
+	st := &standing{tree: &tree.Tree{}, content: map[string][]byte{}, dynamic: state.Dynamic}
 	for path, file := range list {
 		var digest model.Digest
 		if err := digest.UnmarshalText([]byte(file.Digest)); err != nil {
@@ -94,6 +85,28 @@ func fetchStanding(url string) (*standing, error) {
 		st.add(path, digest, []byte(file.Content))
 	}
 	return st, nil
+}
+
+// fetch reads an answer of the API of a running sluice.
+func fetch(url, path string, into any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/v1/"+path, nil)
+	if err != nil {
+		return fmt.Errorf("--running=%s: %w", url, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("--running=%s: no sluice answers there: %w", url, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("--running=%s: the answer is %s; name the admin address of a sluice, for example http://127.0.0.1:9090", url, response.Status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fmt.Errorf("--running=%s: the answer is not that of sluice's admin address: %w", url, err)
+	}
+	return nil
 }
 
 func (st *standing) add(path string, digest model.Digest, text []byte) {
@@ -137,7 +150,8 @@ func (st *standing) registry(line *loop.Line) (*shard.Registry, error) {
 		shards *= 2
 	}
 	header := shard.Header{Version: shard.Version, Shards: shards, Templates: line.Templates()}
-	return &shard.Registry{Header: header, Tree: st.tree, Scanned: true, Served: served}, nil
+	worker := shard.Worker{Dynamic: st.dynamic, Sections: shard.Sections(st.content[tree.ProfilesPath])}
+	return &shard.Registry{Header: header, Tree: st.tree, Scanned: true, Served: served, Worker: worker}, nil
 }
 
 // certificatesOf are the certificates that a configuration without its keys has: those that

@@ -100,15 +100,26 @@ func agree(t *testing.T, c *harness.Controller, want ...string) {
 	if !slices.Equal(names, want) {
 		t.Errorf("backends in files: %v, want %v", names, want)
 	}
-	served := c.Backends()
-	slices.Sort(served)
-	if !slices.Equal(served, want) {
-		t.Errorf("show backend: %v, want %v", served, want)
-	}
+	leave(t, c, want...)
 	generations, _ := filepath.Glob(filepath.Join(c.ConfigDir, "gen-*"))
 	if len(generations) > 2 {
 		t.Errorf("generations %v, want the current one and the last good one", generations)
 	}
+}
+
+// leave waits until the worker has the wanted backends and no others: they go a moment after
+// their last route.
+func leave(t *testing.T, c *harness.Controller, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	c.Eventually("the other backends are gone", func() error {
+		served := c.Backends()
+		slices.Sort(served)
+		if !slices.Equal(served, want) {
+			return fmt.Errorf("show backend: %v, want %v", served, want)
+		}
+		return nil
+	})
 }
 
 func TestThinLine(t *testing.T) {

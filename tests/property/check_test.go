@@ -1,6 +1,7 @@
 package property
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -78,7 +79,10 @@ func ours(backends map[string]map[string]server) map[string]map[string]server {
 
 // differs compares the worker with what it shall serve. Sections, lists and certificates
 // that nothing refers to may stay until the next reload.
-func (f *fake) differs(_ *world, want *served) string {
+func (f *fake) differs(w *world, want *served) string {
+	if n := w.apply.RetryRemovals(context.Background()); n > 0 {
+		return fmt.Sprintf("%d removals wait", n)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ type haproxy interface {
 type fake struct {
 	mu             sync.Mutex
 	current        string // the link to the current generation
+	old            bool   // it adds and deletes no backends at run time
 	expected       func() int
 	hook           func(point string)
 	master, worker int
@@ -184,12 +186,21 @@ func (f fakeWorker) SetGeneration(_ context.Context, n uint64) error {
 	return nil
 }
 
-func (f fakeWorker) Probe(context.Context) error {
+func (f fakeWorker) Probe(context.Context) (socket.Abilities, error) {
 	unlock, err := f.connect()
 	if err == nil {
 		unlock()
 	}
-	return err
+	return socket.Abilities{Backends: err == nil && !f.old}, err
+}
+
+func (f fakeWorker) Backends(context.Context) ([]string, error) {
+	unlock, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return slices.Collect(maps.Keys(f.state.Backends)), nil
 }
 
 func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Result, error) {
@@ -203,8 +214,18 @@ func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Re
 	}
 	defer unlock()
 	broken := f.takes("socket breaks")
+	notAdded := "" // a backend
 	for i, c := range commands {
 		results[i].Command = c
+		if i > 0 && results[i-1].Err != nil {
+			if add, ok := commands[i-1].(plan.AddBackend); ok {
+				notAdded = add.Backend.Name
+			}
+		}
+		if notAdded != "" && err == nil {
+			results[i].Err = &socket.NotSent{Backend: notAdded}
+			continue
+		}
 		if broken && i >= len(commands)/2 {
 			err = errors.New("connection reset")
 			results[i].Err = err
@@ -213,6 +234,9 @@ func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Re
 		if f.takes("answer is odd") {
 			results[i].Err = &socket.UnexpectedAnswer{Command: c.Verb(), Answer: "huh"}
 			continue
+		}
+		if _, ok := c.(plan.AddBackend); ok && f.old {
+			f.complaints = append(f.complaints, "this HAProxy adds no backends")
 		}
 		if why := f.state.carryOut(c); why != "" {
 			f.complaints = append(f.complaints, fmt.Sprintf("%s: %s", plan.Describe(c), why))
@@ -226,12 +250,17 @@ func (f fakeWorker) Run(_ context.Context, commands []plan.Command) ([]socket.Re
 // already is fine. What HAProxy would answer otherwise is the result.
 func (s *served) carryOut(command plan.Command) string {
 	switch c := command.(type) {
+	case plan.AddBackend, plan.DelBackend:
+		return s.onBackend(command)
 	case plan.AddServer, plan.SetServer, plan.DelServer:
 		return s.onServer(command)
 	case plan.EditMap:
 		for _, e := range c.Edits {
 			if delete(s.Maps[c.Map], e.Key); e.Value != nil {
 				s.Maps[c.Map][e.Key] = *e.Value
+				if (strings.HasPrefix(c.Map, "routes-") || c.Map == "tcp") && s.Backends[*e.Value] == nil {
+					return e.Key + " leads nowhere"
+				}
 			}
 		}
 	case plan.EditList:
@@ -247,6 +276,46 @@ func (s *served) carryOut(command plan.Command) string {
 	return ""
 }
 
+func (s *served) onBackend(command plan.Command) string {
+	switch c := command.(type) {
+	case plan.AddBackend:
+		base := "base-backend"
+		if c.Backend.Profile.Shape.TCP {
+			base = "base-tcp"
+		}
+		rules, loaded := s.Sections["defaults "+c.Backend.Profile.Name+" from "+base]
+		if !loaded {
+			return "no such profile"
+		}
+		for _, found := range references.FindAllStringSubmatch(rules, -1) {
+			if _, there := s.Sections["userlist "+found[1]]; found[1] != "" && !there {
+				return "userlist " + found[1] + " is not loaded"
+			}
+			if name, is := strings.CutPrefix(found[0], "lists/"); is && s.Lists[strings.TrimSuffix(name, ".lst")] == nil {
+				return name + " is not loaded"
+			}
+		}
+		s.Sections["backend "+c.Backend.Name+" from "+c.Backend.Profile.Name] = ""
+		s.Backends[c.Backend.Name] = map[string]server{}
+		for _, server := range c.Backend.Servers {
+			if why := s.onServer(plan.AddServer{Backend: c.Backend.Name, Server: server, Options: c.Backend.Options}); why != "" {
+				return why
+			}
+		}
+	case plan.DelBackend:
+		for _, name := range []string{"routes-exact", "routes-prefix", "tcp"} {
+			for key, value := range s.Maps[name] {
+				if value == c.Backend {
+					return key + " leads there"
+				}
+			}
+		}
+		delete(s.Backends, c.Backend)
+		maps.DeleteFunc(s.Sections, func(head, _ string) bool { return strings.HasPrefix(head, "backend "+c.Backend+" ") })
+	}
+	return ""
+}
+
 func (s *served) onServer(command plan.Command) string {
 	switch c := command.(type) {
 	case plan.AddServer:
@@ -256,6 +325,11 @@ func (s *served) onServer(command plan.Command) string {
 		}
 		v := newServer(strings.Fields(string(serverline.AppendParameters(nil, &c.Server, serverline.Options(c.Options)))))
 		v.Maint = c.Server.State == model.Maint
+		for _, word := range strings.Fields(v.Parameters) {
+			if name, is := strings.CutPrefix(word, "certs/"); is && s.Certs[name] == "" {
+				return name + " is not loaded"
+			}
+		}
 		if before, found := servers[c.Server.Name()]; found {
 			v.Parameters = before.Parameters // "add server" is answered that it exists
 		}
@@ -281,6 +355,10 @@ func (s *served) onServer(command plan.Command) string {
 func (s *served) onCertificate(command plan.Command) string {
 	switch c := command.(type) {
 	case plan.AddCertificate:
+		if s.Certs[c.Certificate.Name] == "" {
+			s.Certs[c.Certificate.Name] = c.Certificate.PEM.Reveal()
+		}
+	case plan.AddCAFile:
 		if s.Certs[c.Certificate.Name] == "" {
 			s.Certs[c.Certificate.Name] = c.Certificate.PEM.Reveal()
 		}

@@ -155,6 +155,7 @@ func (w *world) rebirth(s step, alive bool) {
 func TestAfterAnyEventsEverythingIsAsFromScratch(t *testing.T) {
 	secrets := newSecrets(t)
 	generator := steps(true)
+	added := map[bool]int{} // backends, by whether HAProxy is an old one
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := memory()
 		if err != nil {
@@ -162,7 +163,8 @@ func TestAfterAnyEventsEverythingIsAsFromScratch(t *testing.T) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		bind := resolve.Bind{HTTP: []string{"127.0.0.1:80"}, HTTPS: []string{"127.0.0.1:443"}}
-		w := newWorld(t, secrets, dir, &fake{current: filepath.Join(dir, "conf", "current")}, bind)
+		old := rapid.IntRange(0, 3).Draw(t, "old HAProxy") == 0
+		w := newWorld(t, secrets, dir, &fake{current: filepath.Join(dir, "conf", "current"), old: old}, bind)
 		w.open()
 		defer func() {
 			if w.folder != nil {
@@ -174,5 +176,9 @@ func TestAfterAnyEventsEverythingIsAsFromScratch(t *testing.T) {
 			t.Logf("step %d: %s", i+1, s)
 			w.live(s)
 		}
+		added[old] += w.added
 	})
+	if added[true] != 0 || added[false] == 0 {
+		t.Errorf("backends added at run time: %d by a HAProxy that can't, %d by one that can", added[true], added[false])
+	}
 }

@@ -55,6 +55,7 @@ type world struct {
 	apply    *apply.Apply
 	old      bool // it has seen objects before
 	done     int  // plans carried out
+	added    int  // backends added by command, in all lives
 
 	meanwhile map[string][]event // by the point of a reload at which they come
 	flying    atomic.Bool        // a reload is
@@ -93,7 +94,7 @@ func (w *world) open() {
 	w.done = 0
 	w.killIn.Store(0)
 	w.meanwhile = nil
-	config := apply.Config{Folder: w.folder, Fault: w.fault}
+	config := apply.Config{Folder: w.folder, Fault: w.fault, Grace: -1}
 	var life *apply.Apply
 	w.haproxy.config(&config, func() int { return life.WorkerPID() }, w.fault)
 	life = apply.New(config)
@@ -202,6 +203,7 @@ func (w *world) converge() bool {
 			return true
 		}
 		w.t.Logf("  %s", describe(p))
+		w.count(p)
 		out, alive := w.run(p)
 		w.done++
 		if !alive {
@@ -219,6 +221,26 @@ func (w *world) converge() bool {
 	}
 	w.t.Fatalf("no end of plans: %s, then %s", last, describe(w.plan()))
 	return false
+}
+
+// count counts the backends that a plan adds by command, and fails where it reloads for one
+// although the worker can add it.
+func (w *world) count(p *plan.Plan) {
+	w.t.Helper()
+	if p.Reload == nil {
+		for _, c := range p.Commands {
+			if _, ok := c.Command.(plan.AddBackend); ok {
+				w.added++
+			}
+		}
+		return
+	}
+	for _, reason := range p.Reload.Reasons {
+		kind := plan.ReasonKind(reason)
+		if w.apply.Expected().Worker.Dynamic && (kind == "new backend" || kind == "backend gone") && !strings.Contains(reason, "DNS") {
+			w.t.Fatalf("a reload for what could be done at run time: %s", reason)
+		}
+	}
 }
 
 // run carries out one plan, in a goroutine that the controller's death ends.
@@ -273,7 +295,8 @@ func (w *world) scratch() (*model.Model, *tree.Tree, shard.Layout) {
 		changes = append(changes, snapshot.Change{Key: key, Object: object})
 	}
 	m := memo.New(w.options).Update(s, s.Apply(changes), w.now)
-	shards := cmp.Or(w.shards, m.Shards, w.apply.Expected().Header.Shards)
+	// The number that a plan comes to, which the registry may not say yet: it is saved last.
+	shards := shard.Place(&shard.Registry{Header: w.apply.Expected().Header}, m, shard.Options{Shards: cmp.Or(w.shards, m.Shards)}).Header.Shards
 	layout := shard.Place(nil, m, shard.Options{Shards: shards, Templates: w.renderer.Digest()})
 	t, err := w.renderer.Render(template.Input{Model: m, Layout: layout, RunDir: w.dir})
 	if err != nil {

@@ -26,6 +26,7 @@ type Status struct {
 	Backends    int              `json:"backends"`
 	HAProxyPID  int              `json:"haproxyPID"` // of the master
 	Leader      bool             `json:"leader"`     // this replica writes statuses and Events
+	Dynamic     bool             `json:"dynamic"`    // HAProxy adds and removes backends at run time
 	Reloads     []Reload         `json:"reloads"`    // the last ones, newest first
 	Error       string           `json:"error,omitempty"`
 	Trouble     string           `json:"trouble,omitempty"` // what keeps the source from following its objects

@@ -16,6 +16,7 @@ func (l *Loop) publish(reg *shard.Registry) {
 		l.status.Generation = reg.Header.Generation
 		l.status.Shards = reg.Header.Shards
 		l.status.HAProxyPID = reg.Header.PID
+		l.status.Dynamic = reg.Worker.Dynamic
 		l.status.Backends = l.Line.Model().Backends.Len()
 	}
 	l.status.Wanted = l.wanted

@@ -23,7 +23,8 @@ type Worker interface {
 	PID(ctx context.Context) (int, error)
 	Generation(ctx context.Context) (uint64, error)
 	SetGeneration(ctx context.Context, n uint64) error
-	Probe(ctx context.Context) error // finds out what the worker's binary takes
+	Probe(ctx context.Context) (socket.Abilities, error) // finds out what the worker's binary takes
+	Backends(ctx context.Context) ([]string, error)      // names, in any order
 }
 
 // Master is the master's socket; *socket.Master is one.
@@ -63,6 +64,9 @@ type Config struct {
 	// Pace bounds the rate of reloads: it returns when the next one may begin; nil: at once.
 	// The servers of a reload that waits are told to the old worker before, as always.
 	Pace func(ctx context.Context) error
+	// Grace is how long a backend stays as it is after the last route to it is gone, so that a
+	// request that has just looked up its route finds it; 0: 1 s, negative: not at all.
+	Grace time.Duration
 }
 
 // Metrics are called as things happen, from any goroutine; each may be nil.
@@ -110,7 +114,10 @@ type Apply struct {
 	asPromised *shard.Registry
 	promised   uint64
 
-	busy  []plan.DelServer
+	dynamic  atomic.Bool             // the worker takes "add backend"
+	sections map[string]model.Digest // of shard.Worker: those that the worker has loaded
+
+	busy  []removal
 	saved saved
 }
 
@@ -121,6 +128,9 @@ func New(cfg Config) *Apply {
 	}
 	if cfg.LoadTimeout == 0 {
 		cfg.LoadTimeout = time.Minute
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = time.Second
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -156,34 +166,4 @@ func (a *Apply) expected() *shard.Registry {
 func (a *Apply) stale(p *plan.Plan) bool {
 	base := p.Next.Batch - 1
 	return base != a.expected().Batch && (a.reg != a.asPromised || base != a.promised)
-}
-
-// PendingRemovals are the servers in maintenance that wait for their last stream.
-func (a *Apply) PendingRemovals() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.busy)
-}
-
-// RetryRemovals tries again to delete the servers that wait for their last stream, and
-// returns how many still wait. The caller calls it now and then. While a reload is in
-// flight it does nothing: the new worker does not have these servers.
-func (a *Apply) RetryRemovals(ctx context.Context) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.flight != nil || len(a.busy) == 0 {
-		return len(a.busy)
-	}
-	var commands []plan.Command
-	for _, c := range a.busy {
-		if !hasServer(a.reg.Served, c.Backend, c.Server) { // else it came back meanwhile
-			commands = append(commands, c)
-		}
-	}
-	before := a.busy
-	a.busy = nil
-	if s := a.send(ctx, commands); s.err != nil {
-		a.busy = before
-	}
-	return len(a.busy)
 }

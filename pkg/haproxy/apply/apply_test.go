@@ -44,7 +44,7 @@ func (b *bench) open(fault func(string)) (err error) {
 	b.haproxy.fault = fault
 	b.apply = New(Config{
 		Folder: b.folder, Worker: runtimeOf{b.haproxy}, Master: b.haproxy, Supervisor: b.haproxy,
-		Check: b.haproxy.Check, Fault: fault,
+		Check: b.haproxy.Check, Fault: fault, Grace: -1,
 		Metrics: Metrics{FileWritten: func(kind tree.Kind) { b.written[kind]++ }},
 	})
 	b.haproxy.worker = b.apply.WorkerPID
@@ -111,6 +111,7 @@ func (b *bench) mustConverge(t *testing.T, m *model.Model) []Outcome {
 // check compares the worker and the folder with what is wanted.
 func (b *bench) check(t *testing.T, m *model.Model) {
 	t.Helper()
+	b.apply.RetryRemovals(t.Context())
 	want := b.render.stateOf(m)
 	running := b.haproxy.read()
 	if diff := cmp.Diff(want, running.State); diff != "" {
@@ -275,11 +276,11 @@ func TestServerWithConnectionsIsRemovedLater(t *testing.T) {
 	m := base()
 	b.mustConverge(t, m)
 	gone := servers(m, "a_x_80", 1001)
-	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Server: "127.0.0.1:1002"}
+	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Servers: []string{"127.0.0.1:1002"}}
 	if out := b.step(gone); out.Err != nil || out.Drift || b.apply.PendingRemovals() != 1 {
 		t.Fatalf("outcome %+v, %d pending", out, b.apply.PendingRemovals())
 	}
-	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Server: "127.0.0.1:1002"}
+	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Servers: []string{"127.0.0.1:1002"}}
 	if n := b.apply.RetryRemovals(context.Background()); n != 1 {
 		t.Errorf("%d wait after a try in vain", n)
 	}
@@ -287,7 +288,7 @@ func TestServerWithConnectionsIsRemovedLater(t *testing.T) {
 		t.Errorf("%d wait after it went", n)
 	}
 	b.check(t, gone)
-	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Server: "127.0.0.1:1001"}
+	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Servers: []string{"127.0.0.1:1001"}}
 	if _, err := b.converge(servers(gone, "a_x_80", 1005)); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -114,6 +113,7 @@ func (a *Apply) keep(next *shard.Registry) {
 	a.reg = with(next, func(r *shard.Registry) {
 		r.Batch = a.file
 		r.Header.Generation = a.cfg.Folder.Generation()
+		r.Worker.Dynamic, r.Worker.Sections = a.dynamic.Load(), a.sections
 	})
 }
 
@@ -236,8 +236,22 @@ type sent struct {
 	err   error          // the socket failed: anything may have happened
 }
 
-// send tells the worker.
+// send tells the worker. Backends that go are noted only, see RetryRemovals.
 func (a *Apply) send(ctx context.Context, commands []plan.Command) sent {
+	now, later := postponed(commands)
+	s := a.run(ctx, now)
+	if s.err != nil || s.drift {
+		return s // routes may still lead there
+	}
+	for _, c := range later {
+		a.postpone(c)
+		s.done = append(s.done, c)
+	}
+	return s
+}
+
+// run sends commands to the worker.
+func (a *Apply) run(ctx context.Context, commands []plan.Command) sent {
 	if len(commands) == 0 {
 		return sent{}
 	}
@@ -259,7 +273,7 @@ func (a *Apply) send(ctx context.Context, commands []plan.Command) sent {
 		switch {
 		case ok:
 			s.done = append(s.done, r.Command)
-			a.noteBusy(r.Command, busy != nil)
+			a.noteBusy(r.Command, busy)
 		case err == nil:
 			s.drift = true
 			a.cfg.Log.Warn("a runtime command was not carried out; a reload puts it right", "command", plan.Describe(r.Command), "error", r.Err)
@@ -277,23 +291,6 @@ func (a *Apply) ask(ctx context.Context, call func() error) error {
 		if !errors.As(err, &wrong) || wrong.Have != int(a.replaced.Load()) || !pause(ctx, moment) {
 			return err
 		}
-	}
-}
-
-// noteBusy keeps the list of servers whose removal has to be retried.
-func (a *Apply) noteBusy(c plan.Command, busy bool) {
-	var it plan.DelServer
-	switch c := c.(type) {
-	case plan.DelServer:
-		it = c
-	case plan.AddServer:
-		it = plan.DelServer{Backend: c.Backend, Server: c.Server.Name()}
-	default:
-		return
-	}
-	a.busy = slices.DeleteFunc(a.busy, func(other plan.DelServer) bool { return other == it })
-	if busy {
-		a.busy = append(a.busy, it)
 	}
 }
 

@@ -27,6 +27,10 @@
 // costs the rewrite of one shard file and no reload. A worker that is started on the
 // folder loads F as its K, and is by that what the files say, at every point.
 //
+// The worker may have backends besides, which no route leads to: a removal is noted in step
+// 2 and carried out later, by RetryRemovals, so that requests which looked their route up
+// before find what it led to. Open removes those that an earlier life left.
+//
 // maps/sluice.map is written here only. It is part of each generation on disk, but not of
 // Registry.Tree, nor of the trees that plans hold.
 //
@@ -43,7 +47,7 @@
 // is written into the staged generation; the rest is carried out after the reload, as one
 // batch of the kind above, on the new worker. So nothing that the old worker alone was
 // told is lost, and no file of the old generation ever speaks of what only the new one
-// has. A connection that reaches the wrong worker is refused by the socket package, which
+// has. A new backend goes to the old worker if that one has loaded its profile. A connection that reaches the wrong worker is refused by the socket package, which
 // compares the pid behind each connection with Worker.
 //
 // The answer to a reload may be lost: then the rule above is asked itself, whether a worker
@@ -63,5 +67,7 @@
 // It stands between Plan and Status and imports files, socket, process, plan, shard,
 // tree and model. It logs. All exported methods may be called from any goroutine; one
 // reload is in flight at a time. With unequal numbers at start it does not compare maps
-// and servers one by one: it reloads, which costs a second and is right in every case.
+// and servers one by one: it reloads, which costs a second and is right in every case; the
+// log says which backends differ. Of the profiles that an adopted worker has loaded it knows
+// those that stand in the files.
 package apply

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,8 @@ type haproxy struct {
 	sent    []string         // commands
 	mu      sync.Mutex       // of what changes the worker
 	noSock  bool             // the runtime socket does not answer
+	old     bool             // it can't add backends
+	streams map[string]bool  // backends with a stream
 	probed  []int            // pids of workers
 }
 
@@ -43,6 +46,7 @@ type processes struct {
 	Master, Worker int
 	Key            string
 	State          state
+	Profiles       []string // that the worker has loaded
 }
 
 func (h *haproxy) read() processes {
@@ -103,7 +107,16 @@ func load(dir string) (processes, error) {
 	s.Global = global
 	number, _ := generationIn(content["maps/sluice.map"])
 	key := strconv.FormatUint(number, 10)
-	return processes{Key: key, State: s}, nil
+	p := processes{Key: key, State: s}
+	for _, profile := range m.Profiles {
+		p.Profiles = append(p.Profiles, profile.Name)
+	}
+	for b := range m.Backends.All {
+		if !slices.Contains(p.Profiles, b.Profile.Name) {
+			return refuse("%s: no such profile", b.Name)
+		}
+	}
+	return p, nil
 }
 
 func (h *haproxy) Check(ctx context.Context, confDir string) error {
@@ -202,12 +215,17 @@ func (h runtimeOf) Generation(context.Context) (uint64, error) {
 	return number, err
 }
 
-func (h runtimeOf) Probe(context.Context) error {
+func (h runtimeOf) Probe(context.Context) (socket.Abilities, error) {
 	p, err := h.connect()
 	if err == nil {
 		h.haproxy.probed = append(h.probed, p.Worker)
 	}
-	return err
+	return socket.Abilities{Backends: err == nil && !h.old}, err
+}
+
+func (h runtimeOf) Backends(context.Context) ([]string, error) {
+	p, err := h.connect()
+	return slices.Collect(maps.Keys(p.State.Backends)), err
 }
 
 func (h runtimeOf) SetGeneration(_ context.Context, n uint64) error {
@@ -237,17 +255,37 @@ func (h runtimeOf) Run(_ context.Context, commands []plan.Command) ([]socket.Res
 			results[i].Err = answer
 			continue
 		}
-		results[i].Err = p.State.carryOut(c)
+		if del, ok := c.(plan.DelBackend); ok && h.streams[del.Backend] {
+			results[i].Err = &socket.Pending{Backend: del.Backend}
+			continue
+		}
+		results[i].Err = p.carryOut(c)
 		h.write(p)
 	}
 	return results, err
 }
 
-func (s state) carryOut(c plan.Command) error {
+func (p processes) carryOut(c plan.Command) error {
+	s := p.State
 	unexpected := func(text string) error {
 		return &socket.UnexpectedAnswer{Command: c.Verb(), Answer: text}
 	}
 	switch c := c.(type) {
+	case plan.AddBackend:
+		if !slices.Contains(p.Profiles, c.Backend.Profile.Name) {
+			return unexpected("no such profile")
+		}
+		s.Backends[c.Backend.Name] = map[string]string{}
+		for _, server := range c.Backend.Servers {
+			s.Backends[c.Backend.Name][server.Name()] = server.State.String()
+		}
+	case plan.DelBackend:
+		for key, value := range s.Maps["routes-exact"] {
+			if value == c.Backend {
+				return unexpected(key + " leads there")
+			}
+		}
+		delete(s.Backends, c.Backend)
 	case plan.AddServer:
 		if s.Backends[c.Backend] == nil {
 			return unexpected("no such backend")
@@ -267,6 +305,9 @@ func (s state) carryOut(c plan.Command) error {
 			if e.Value == nil {
 				delete(s.Maps[c.Map], e.Key)
 			} else {
+				if c.Map == "routes-exact" && *e.Value != plan.Denied && s.Backends[*e.Value] == nil {
+					return unexpected(e.Key + " leads nowhere")
+				}
 				s.Maps[c.Map][e.Key] = *e.Value
 			}
 		}

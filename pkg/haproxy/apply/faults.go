@@ -8,6 +8,6 @@ func FaultPoints() []string {
 	return append(files.FaultPoints(),
 		"batch begins", "batch marked", "commands sent", "generation swapped", "key set", "records saved", "batch saved",
 		"reload begins", "early commands sent", "reload staged", "journal staged", "checked", "swapped", "reloaded",
-		"journal replayed", "reload ends", "swapped back", "reload abandoned", "journal told",
+		"journal replayed", "reload ends", "swapped back", "reload abandoned", "journal told", "removals tried",
 	)
 }

@@ -56,14 +56,22 @@ func scenarios() map[string]scenario {
 		return route(m, "y.example", "a_y_80")
 	}
 	both := []string{"generation filled", "haproxy reads"}
+	backends := func() *model.Model {
+		m := servers(base(), "b_new_80", 1021, 1022)
+		m = servers(m, "d_new_80", 1023)
+		m = route(route(m, "x.example", "b_new_80"), "d.example", "d_new_80")
+		return servers(m, "a_x_80")
+	}
 	reload := func() *model.Model { return withMaxConn(servers(batch(), "e_new_80", 1013), 250) }
 	return map[string]scenario{
-		"first-start": {to: base, shards: 4},
-		"batch":       {from: base, to: batch, shards: 4},
-		"shard-move":  {from: base, to: batch, shards: 16},
-		"reload":      {from: base, to: reload, shards: 4, meantime: both},
-		"reload-back": {from: reload, to: base, shards: 4},
-		"reload-fail": {from: base, to: reload, shards: 4, meantime: both, fails: true},
+		"first-start":     {to: base, shards: 4},
+		"batch":           {from: base, to: batch, shards: 4},
+		"backends":        {from: base, to: backends, shards: 4},
+		"last-of-profile": {from: func() *model.Model { return other(base(), "p_n_80", 1031) }, to: backends, shards: 4},
+		"shard-move":      {from: base, to: batch, shards: 16},
+		"reload":          {from: base, to: reload, shards: 4, meantime: both},
+		"reload-back":     {from: reload, to: base, shards: 4},
+		"reload-fail":     {from: base, to: reload, shards: 4, meantime: both, fails: true},
 		"reload-fail-late": {
 			from: base, to: func() *model.Model { return withMaxConn(base(), 250) }, shards: 4,
 			meantime: []string{"haproxy reads"}, fails: true,
@@ -97,6 +105,8 @@ func child(args []string) error {
 			b.apply.Do(context.Background(), b.render.plan(b.apply.Expected(), wanted))
 			if wanted.Backends.Lookup("e_new_80") != nil {
 				wanted = route(servers(wanted, "e_new_80", 1030+told), "new.example", "e_new_80")
+				name := fmt.Sprintf("m_%d_80", told)
+				wanted = route(servers(wanted, name, 1040+told), "meanwhile.example", name)
 			}
 			b.apply.Do(context.Background(), b.render.plan(b.apply.Expected(), wanted))
 		}
@@ -119,6 +129,7 @@ func child(args []string) error {
 		return nil
 	}
 	_, err = b.converge(wanted)
+	b.apply.RetryRemovals(context.Background())
 	return err
 }
 
@@ -214,6 +225,9 @@ func (b *bench) checkLeftBehind(t *testing.T, point string) {
 		t.Fatalf("killed at %s: the folder does not load: %v", point, err)
 	}
 	running := b.haproxy.read()
+	maps.DeleteFunc(running.State.Backends, func(name string, _ map[string]string) bool {
+		return loaded.State.Backends[name] == nil && !slices.Contains(slices.Collect(maps.Values(running.State.Maps["routes-exact"])), name)
+	})
 	if running.Master != 0 && running.Key == loaded.Key {
 		if diff := cmp.Diff(loaded.State, running.State); diff != "" {
 			t.Errorf("killed at %s: the numbers are equal, but the worker serves (-files +worker):\n%s", point, diff)

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
@@ -70,12 +74,15 @@ func (a *Apply) Open(ctx context.Context) (*shard.Registry, error) {
 			a.disk = nil
 		}
 	}
-	a.adopt(ctx)
+	a.adopt(ctx, content)
 	return a.reg, nil
 }
 
-// adopt looks for a running HAProxy and compares its number with that of the files.
-func (a *Apply) adopt(ctx context.Context) {
+// adopt looks for a running HAProxy and compares its number with that of the files. A worker
+// that serves what they say has loaded the profiles that stand there; those that it has
+// besides, which lost their last backend in an earlier life, are not known, and cost a reload
+// if they come back.
+func (a *Apply) adopt(ctx context.Context, content map[string][]byte) {
 	a.running, a.settled = false, false
 	a.worker.Store(0)
 	a.unknown(notRunning)
@@ -99,23 +106,66 @@ func (a *Apply) adopt(ctx context.Context) {
 	a.running = true
 	a.worker.Store(int64(pid))
 	a.probe(ctx)
+	a.sections = shard.Sections(content[tree.ProfilesPath])
+	a.reg.Worker = shard.Worker{Dynamic: a.dynamic.Load(), Sections: a.sections}
 	key, err := a.cfg.Worker.Generation(ctx)
-	if err != nil || key == 0 || key != a.file || a.disk == nil {
+	var lacks, besides []string
+	if err == nil {
+		lacks, besides, err = a.differing(ctx, shard.Proxies(content))
+	}
+	if err != nil || len(lacks) > 0 || key == 0 || key != a.file || a.disk == nil {
 		a.number = max(key, a.file)
 		switch {
 		case err != nil:
 			a.unknown(noAnswer)
-		case key == a.file && key != 0:
+		case key == a.file && key != 0 && len(lacks) == 0:
 			a.unknown(edited)
 		default:
 			a.unknown(disagree)
 		}
-		a.cfg.Log.Info("the running HAProxy does not serve what the files say: it is reloaded", "worker", pid, "serves", key, "files", a.file)
+		a.cfg.Log.Info("the running HAProxy does not serve what the files say: it is reloaded", "worker", pid, "serves", key, "files", a.file, "lacks", lacks, "besides", besides)
 		return
 	}
 	a.settled = true
 	a.reg = with(a.reg, func(r *shard.Registry) { r.Served, r.Unknown = a.disk, "" })
 	a.cfg.Log.Info("adopted the running HAProxy", "worker", pid, "generation", a.reg.Header.Generation, "batch", a.file)
+	for _, name := range besides { // their removal was noted in an earlier life
+		a.busy = append(a.busy, removal{command: plan.DelBackend{Backend: name}})
+	}
+	a.retry(ctx)
+}
+
+// differing are the backends that the worker lacks of those in the files, and those that it
+// has besides. Other backends than those of Services are none of ours.
+func (a *Apply) differing(ctx context.Context, wanted map[string]bool) (lacks, besides []string, err error) {
+	names, err := a.cfg.Worker.Backends(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	has := make(map[string]bool, len(names))
+	for _, name := range names {
+		has[name] = true
+		if at := strings.Index(name, "_"); at > 0 && !wanted[name] {
+			besides = append(besides, name)
+		}
+	}
+	for name := range wanted {
+		if !has[name] {
+			lacks = append(lacks, name)
+		}
+	}
+	slices.Sort(lacks)
+	return lacks, besides, nil
+}
+
+// sectionsIn are the profiles of a generation.
+func (a *Apply) sectionsIn(n int) map[string]model.Digest {
+	text, err := os.ReadFile(filepath.Join(a.cfg.Folder.Dir(n), filepath.FromSlash(tree.ProfilesPath)))
+	if err != nil {
+		a.cfg.Log.Warn("the profiles that HAProxy reads can't be read; new backends need a reload", "error", err)
+		return nil
+	}
+	return shard.Sections(text)
 }
 
 // Rescan compares the folder with what was last written there, without reading files
@@ -139,7 +189,7 @@ func (a *Apply) Rescan() (*shard.Registry, []string, error) {
 		}
 	}
 	now := withoutGeneration(found)
-	changed := differing(a.reg.Tree, now)
+	changed := differences(a.reg.Tree, now)
 	if len(changed) == 0 {
 		return a.reg, nil, nil
 	}
@@ -162,8 +212,8 @@ func withoutGeneration(t *tree.Tree) *tree.Tree {
 	return next
 }
 
-// differing are the paths that two trees do not have in common, sorted.
-func differing(a, b *tree.Tree) []string {
+// differences are the paths that two trees do not have in common, sorted.
+func differences(a, b *tree.Tree) []string {
 	differ, gone := a.Diff(b)
 	var list []string
 	for _, file := range slices.Concat(differ, gone) {
@@ -200,9 +250,15 @@ func (a *Apply) newWorker(ctx context.Context, old int) int {
 func (a *Apply) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CommandTimeout)
 	defer cancel()
-	if err := a.ask(ctx, func() error { return a.cfg.Worker.Probe(ctx) }); err != nil {
-		a.cfg.Log.Warn("it is not known what the worker takes; long certificate chains are loaded by reloads", "error", err)
+	var can socket.Abilities
+	err := a.ask(ctx, func() (err error) {
+		can, err = a.cfg.Worker.Probe(ctx)
+		return err
+	})
+	if err != nil {
+		a.cfg.Log.Warn("it is not known what the worker takes; new backends and long certificate chains are loaded by reloads", "error", err)
 	}
+	a.dynamic.Store(can.Backends)
 }
 
 // masterPID is the pid of the master, where this process supervises it.

@@ -79,6 +79,7 @@ func (r *real) open(fault func(string)) (err error) {
 		Folder: r.folder, Worker: r.runtime, Master: master{socket.NewMaster(filepath.Join(r.dir, "master.sock")), r.loading}, Supervisor: r.supervisor,
 		Check:   func(ctx context.Context, dir string) error { return process.Check(ctx, r.binary, dir) },
 		Fault:   fault,
+		Grace:   -1,
 		Metrics: Metrics{Reloaded: func([]string) { r.reloads++ }},
 	})
 	_, err = r.apply.Open(context.Background())
@@ -131,6 +132,9 @@ func (r *real) check(t *testing.T, m *model.Model) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	if n := r.apply.RetryRemovals(ctx); n > 0 {
+		t.Errorf("%d removals wait", n)
+	}
 	want := r.render.stateOf(m)
 	got := state{Global: want.Global, Backends: map[string]map[string]string{}, Maps: map[string]map[string]string{}}
 	for name := range strings.FieldsSeq(r.ask(t, "show backend")) {
@@ -227,18 +231,26 @@ func TestRealLife(t *testing.T) {
 		for _, step := range []struct {
 			sentence string
 			reloads  int
+			dynamic  int // reloads where backends can be added at run time
 			to       *model.Model
 		}{
-			{"a cold start", 1, m},
-			{"a server more", 0, servers(m, "a_x_80", 1001, 1002, 1005)},
-			{"other servers and a route", 0, route(servers(m, "a_x_80", 1006), "n.example", "a_x_80")},
-			{"a new backend", 1, servers(m, "n_n_80", 1007)},
-			{"another global section", 1, withMaxConn(m, 90)},
+			{"a cold start", 1, 1, m},
+			{"a server more", 0, 0, servers(m, "a_x_80", 1001, 1002, 1005)},
+			{"other servers and a route", 0, 0, route(servers(m, "a_x_80", 1006), "n.example", "a_x_80")},
+			{"a new backend", 1, 0, route(servers(m, "n_n_80", 1007, 1008), "n.example", "n_n_80")},
+			{"another one in its place", 1, 0, route(servers(m, "n_o_80", 1008), "n.example", "n_o_80")},
+			{"one of another profile", 1, 1, other(m, "n_p_80", 1008)},
+			{"none of it", 1, 0, m},
+			{"it comes back in another life", 1, 1, other(m, "n_p_80", 1008)},
+			{"another global section", 1, 1, withMaxConn(m, 90)},
 		} {
 			if err := r.converge(step.to); err != nil {
 				t.Fatalf("%s: %v", step.sentence, err)
 			}
 			r.check(t, step.to)
+			if r.apply.Expected().Worker.Dynamic {
+				step.reloads = step.dynamic
+			}
 			if reloads += step.reloads; r.reloads != reloads {
 				t.Errorf("%s: %d reloads, want %d", step.sentence, r.reloads, reloads)
 			}
@@ -330,7 +342,9 @@ func realChild(args []string) error {
 		return err
 	}
 	r.render.shards = s.shards
-	return r.converge(wanted)
+	err := r.converge(wanted)
+	r.apply.RetryRemovals(context.Background())
+	return err
 }
 
 // TestRealKilledAtEachPoint is TestKilledAtEachStep on a real HAProxy, with one kill for
@@ -338,7 +352,7 @@ func realChild(args []string) error {
 func TestRealKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	onEachHAProxy(t, func(t *testing.T, r *real) {
-		for _, name := range []string{"batch", "reload"} {
+		for _, name := range []string{"batch", "backends", "reload"} {
 			s := scenarios()[name]
 			passed := r.killedAt(t, name, "nowhere")
 			var killed []string

@@ -32,6 +32,8 @@ type flight struct {
 	served  *model.Model // what the old worker serves by now; nil: not known
 	journal []*plan.Plan // what Do was given meanwhile
 	staged  int          // so many of them are in the staged generation
+
+	sections map[string]model.Digest // of the staged profiles
 }
 
 // Reload carries out a plan with a reload, or with the first start. It returns at once;
@@ -73,7 +75,7 @@ func (a *Apply) expect(f *flight, p *plan.Plan) *shard.Registry {
 // tell gives the old worker the commands that make sense to it. Before the first one the
 // number in the file is raised, so that a start after a kill does not adopt the worker.
 func (a *Apply) tell(ctx context.Context, f *flight, p *plan.Plan) {
-	commands := applicable(f.served, commandsOf(p))
+	commands := applicable(a.reg.Worker, f.served, commandsOf(p))
 	if len(commands) == 0 {
 		return
 	}
@@ -153,6 +155,7 @@ func (a *Apply) prepare(ctx context.Context, f *flight) error {
 		return err
 	}
 	a.cfg.Fault("journal staged")
+	f.sections = a.sectionsIn(f.n)
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.LoadTimeout)
 	defer cancel()
 	return a.cfg.Check(ctx, filepath.Join(a.cfg.Folder.Dir(f.n), "conf.d"))
@@ -319,8 +322,9 @@ func (a *Apply) land(ctx context.Context, f *flight, out Outcome) Outcome {
 // generation is that of the flight; numbers written into the old one meanwhile are
 // higher, so the next batch begins above them.
 func (a *Apply) landed(f *flight, next *shard.Registry) {
-	a.file = f.number
+	a.file, a.sections = f.number, f.sections
 	a.keep(next)
+	a.reg.Worker.Lists = nil // it has those of the files only
 	a.disk = next.Served
 	a.settled = true
 }
@@ -427,6 +431,8 @@ func (a *Apply) startCurrent(ctx context.Context) error {
 		return fmt.Errorf("start HAProxy on generation %d: %w", a.cfg.Folder.Generation(), err)
 	}
 	pid := a.newWorker(ctx, 0)
+	a.sections = a.sectionsIn(a.cfg.Folder.Generation())
+	a.reg = with(a.reg, func(r *shard.Registry) { r.Worker = shard.Worker{Dynamic: a.dynamic.Load(), Sections: a.sections} })
 	a.running, a.settled = true, a.disk != nil
 	if a.unknown(edited); a.disk != nil {
 		a.reg = with(a.reg, func(r *shard.Registry) { r.Served, r.Unknown = a.disk, "" })

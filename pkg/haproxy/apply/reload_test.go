@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/socket"
 )
 
@@ -280,14 +281,27 @@ func TestApplicable(t *testing.T) {
 	bad := plan.EditMap{Map: model.TablePrefix, Edits: []model.Edit{{Key: "k", Value: to("nowhere_80")}}}
 	host := plan.EditMap{Map: model.TableHosts, Edits: []model.Edit{{Key: "k", Value: to("-")}}}
 	del := plan.DelServer{Backend: "a_x_80", Server: "127.0.0.1:1001"}
-	got := applicable(m, []plan.Command{add, good, bad, host, del, plan.DelServer{Backend: "a_x_80", Server: "gone:1"}})
-	var words []string
-	for _, c := range got {
-		words = append(words, plan.Describe(c))
-	}
-	want := "change 1 entries of maps/values.map; del server a_x_80/127.0.0.1:1001"
-	if strings.Join(words, "; ") != want {
-		t.Errorf("%q, want %q", words, want)
+	list := plan.EditList{List: "none", Add: []string{"::1"}}
+	backend := plan.AddBackend{Backend: &model.Backend{Name: "nowhere_80", Profile: m.Profiles[0]}}
+	commands := []plan.Command{list, backend, add, good, bad, host, del, plan.DelServer{Backend: "a_x_80", Server: "gone:1"},
+		plan.DelBackend{Backend: "a_y_80"}, plan.DelBackend{Backend: "gone_80"}}
+	able := shard.Worker{Dynamic: true, Sections: map[string]model.Digest{model.DefaultProfile: {}}}
+	for sentence, c := range map[string]struct {
+		worker shard.Worker
+		want   string
+	}{
+		"a worker that adds no backends": {shard.Worker{Sections: able.Sections}, "change 1 entries of maps/values.map; del server a_x_80/127.0.0.1:1001"},
+		"one without the profile":        {shard.Worker{Dynamic: true}, "change 1 entries of maps/values.map; del server a_x_80/127.0.0.1:1001"},
+		"one that can": {able, "add backend nowhere_80 at run time; add server nowhere_80/x:1; change 1 entries of maps/values.map; " +
+			"change 1 entries of maps/routes-prefix.map; change 1 entries of maps/hosts.map; del server a_x_80/127.0.0.1:1001; remove backend a_y_80 at run time"},
+	} {
+		var words []string
+		for _, c := range applicable(c.worker, m, commands) {
+			words = append(words, plan.Describe(c))
+		}
+		if strings.Join(words, "; ") != c.want {
+			t.Errorf("%s: %q, want %q", sentence, words, c.want)
+		}
 	}
 }
 

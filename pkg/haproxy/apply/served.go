@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 )
 
 // told is what a worker serves that served m and was told the command, on the way to the
@@ -16,6 +17,10 @@ func told(m, wanted *model.Model, c plan.Command) *model.Model {
 	}
 	next := *m
 	switch c := c.(type) {
+	case plan.AddBackend:
+		next.Backends = m.Backends.With([]*model.Backend{c.Backend}, nil)
+	case plan.DelBackend:
+		next.Backends = m.Backends.With(nil, []string{c.Backend})
 	case plan.AddServer:
 		next.Backends = withServers(m, c.Backend, func(list []model.Server) []model.Server {
 			return append(without(list, c.Server.Name()), c.Server)
@@ -44,6 +49,8 @@ func told(m, wanted *model.Model, c plan.Command) *model.Model {
 		next.Lists[at] = editList(next.Lists[at], c)
 	case plan.AddCertificate:
 		tellCertificate(&next, wanted, c)
+	case plan.AddCAFile:
+		next.CAFiles = append(slices.Clone(m.CAFiles), c.Certificate)
 	case plan.DelCertificate:
 		isIt := func(x *model.Certificate) bool { return x.Name == c.Name }
 		next.Certificates = slices.DeleteFunc(slices.Clone(m.Certificates), isIt)
@@ -122,49 +129,61 @@ func hasServer(m *model.Model, backend, server string) bool {
 }
 
 // applicable is the part of the commands that makes sense to a worker that serves m and
-// gets the rest by a reload: servers of backends that it has; and all others up to the
-// first that leads to a backend which it does not have, since they are sorted leaf first.
-func applicable(m *model.Model, commands []plan.Command) []plan.Command {
+// gets the rest by a reload: servers of backends that it has; backends whose profile it has
+// loaded; and all others up to the first that leads to a backend which it does not have, since
+// they are sorted leaf first.
+func applicable(worker shard.Worker, m *model.Model, commands []plan.Command) []plan.Command {
 	if m == nil {
 		return nil
 	}
 	var list []plan.Command
+	has := backendsOf{m: m, added: map[string]bool{}}
 	held := false
 	for _, c := range commands {
+		fits := !held
 		switch c := c.(type) {
+		case plan.AddBackend:
+			_, loaded := worker.Sections[c.Backend.Profile.Name]
+			if fits = worker.Dynamic && loaded && !held; fits {
+				has.added[c.Backend.Name] = true
+			}
+		case plan.DelBackend:
+			fits = !held && m.Backends.Lookup(c.Backend) != nil
 		case plan.AddServer:
-			if m.Backends.Lookup(c.Backend) == nil {
-				continue
-			}
+			fits = has.backend(c.Backend)
 		case plan.SetServer:
-			if !hasServer(m, c.Backend, c.Server) {
-				continue
-			}
+			fits = hasServer(m, c.Backend, c.Server)
 		case plan.DelServer:
-			if !hasServer(m, c.Backend, c.Server) {
-				continue
-			}
+			fits = hasServer(m, c.Backend, c.Server)
+		case plan.EditList:
+			fits = !held && slices.ContainsFunc(m.Lists, func(l *model.List) bool { return l.Name == c.List })
 		case plan.EditMap:
-			held = held || leadsNowhere(m, c)
-			if held {
-				continue
-			}
-		default:
-			if held {
-				continue
-			}
+			held = held || has.not(c)
+			fits = !held
 		}
-		list = append(list, c)
+		if fits {
+			list = append(list, c)
+		}
 	}
 	return list
 }
 
-// leadsNowhere tells whether a route would lead to a backend that the worker lacks.
-func leadsNowhere(m *model.Model, c plan.EditMap) bool {
+// backendsOf are the backends of a worker that serves m and was told to add some.
+type backendsOf struct {
+	m     *model.Model
+	added map[string]bool
+}
+
+func (b backendsOf) backend(name string) bool {
+	return b.added[name] || b.m.Backends.Lookup(name) != nil
+}
+
+// not tells whether a route would lead to a backend that the worker lacks.
+func (b backendsOf) not(c plan.EditMap) bool {
 	if c.Map != model.TableExact && c.Map != model.TablePrefix && c.Map != model.TableTCP {
 		return false
 	}
 	return slices.ContainsFunc(c.Edits, func(e model.Edit) bool {
-		return e.Value != nil && *e.Value != plan.Denied && m.Backends.Lookup(*e.Value) == nil
+		return e.Value != nil && *e.Value != plan.Denied && !b.backend(*e.Value)
 	})
 }

@@ -30,6 +30,15 @@ func emptyModel() *model.Model {
 	return m
 }
 
+// other sets a backend of another profile, which it adds.
+func other(m *model.Model, backend string, port int) *model.Model {
+	m = withProfile(servers(m, backend, port))
+	b := *m.Backends.Lookup(backend)
+	b.Profile = m.Profiles[len(m.Profiles)-1]
+	m.Backends = m.Backends.With([]*model.Backend{b.Seal()}, nil)
+	return m
+}
+
 // withProfile adds a profile that no backend uses.
 func withProfile(m *model.Model) *model.Model {
 	next := *m

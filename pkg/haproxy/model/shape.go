@@ -3,13 +3,22 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // NewProfile is the profile of a shape, named after it. All tenants share one name space
 // of profiles, so the name holds 64 bits of the digest: nobody can make up a shape whose
 // name is that of another one.
 func NewProfile(s Shape) *Profile {
-	return &Profile{Name: "p_" + s.Digest().String()[:16], Shape: s}
+	return &Profile{Name: profilePrefix + s.Digest().String()[:16], Shape: s}
+}
+
+const profilePrefix = "p_"
+
+// IsProfileName tells whether a "defaults" section of that name is a profile, and no base of
+// profiles.
+func IsProfileName(name string) bool {
+	return name == DefaultProfile || strings.HasPrefix(name, profilePrefix)
 }
 
 // Digest identifies the shape. Lists count by name only, since their entries can change

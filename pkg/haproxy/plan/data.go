@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -68,19 +69,22 @@ func table(m *model.Model, name string) *model.Table {
 	return &model.Table{Name: name}
 }
 
-// planLists compares the lists that both sides have; a new list comes with a new
-// profile, hence with a reload.
-func (in Input) planLists() []RuntimeCommand {
+// planLists compares the lists. One that was not served before comes with a profile that
+// was not either; where the worker has loaded both, it holds the entries of back then.
+func (in Input) planLists() (commands []RuntimeCommand, reasons []string) {
 	if model.Same(in.Old.Served.Lists, in.Model.Lists) {
-		return nil
+		return nil, nil
 	}
-	var commands []RuntimeCommand
 	old := make(map[string]*model.List, len(in.Old.Served.Lists))
+	maps.Copy(old, in.Old.Worker.Lists)
 	for _, list := range in.Old.Served.Lists {
 		old[list.Name] = list
 	}
 	for _, list := range in.Model.Lists {
 		stands, ok := old[list.Name]
+		if !ok {
+			reasons = append(reasons, "new list: "+list.Name)
+		}
 		if !ok || stands == list {
 			continue
 		}
@@ -93,7 +97,23 @@ func (in Input) planLists() []RuntimeCommand {
 			commands = append(commands, RuntimeCommand{edit, "entries of an address list changed"})
 		}
 	}
-	return commands
+	return commands, reasons
+}
+
+// unused are the lists that the worker holds and that nothing refers to after the plan.
+func (in Input) unused() map[string]*model.List {
+	if model.Same(in.Old.Served.Lists, in.Model.Lists) {
+		return in.Old.Worker.Lists
+	}
+	lists := make(map[string]*model.List, len(in.Old.Worker.Lists))
+	maps.Copy(lists, in.Old.Worker.Lists)
+	for _, list := range in.Old.Served.Lists {
+		lists[list.Name] = list
+	}
+	for _, list := range in.Model.Lists {
+		delete(lists, list.Name)
+	}
+	return lists
 }
 
 // missing are the members of one list that another one lacks.
@@ -115,7 +135,8 @@ func missing(from, in []string) []string {
 // goes before the routes, what is unloaded after them.
 func (in Input) planCertificates() (load, unload []RuntimeCommand, reasons []string) {
 	served := in.Old.Served
-	if model.Same(served.Certificates, in.Model.Certificates) && model.Same(served.CrtList, in.Model.CrtList) {
+	if model.Same(served.Certificates, in.Model.Certificates) && model.Same(served.CrtList, in.Model.CrtList) &&
+		model.Same(served.CAFiles, in.Model.CAFiles) {
 		return nil, nil, nil
 	}
 	if len(served.CrtList) > 0 && len(in.Model.CrtList) > 0 && !served.CrtList[0].Equal(in.Model.CrtList[0]) {
@@ -125,6 +146,11 @@ func (in Input) planCertificates() (load, unload []RuntimeCommand, reasons []str
 	for _, c := range in.Model.Certificates {
 		if before[c.Name] == nil {
 			load = append(load, RuntimeCommand{AddCertificate{c}, "new certificate"})
+		}
+	}
+	for _, c := range in.Model.CAFiles {
+		if before[c.Name] == nil {
+			load = append(load, RuntimeCommand{AddCAFile{c}, "new CA file"})
 		}
 	}
 	added := missingLines(in.Model.CrtList, served.CrtList)

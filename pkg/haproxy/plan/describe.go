@@ -9,6 +9,10 @@ import (
 // is not what is sent to HAProxy.
 func Describe(c Command) string {
 	switch c := c.(type) {
+	case AddBackend:
+		return fmt.Sprintf("add backend %s at run time", c.Backend.Name)
+	case DelBackend:
+		return fmt.Sprintf("remove backend %s at run time", c.Backend)
 	case AddServer:
 		return fmt.Sprintf("add server %s/%s", c.Backend, c.Server.Name())
 	case DelServer:
@@ -21,6 +25,8 @@ func Describe(c Command) string {
 		return fmt.Sprintf("add %d and remove %d entries of lists/%s.lst", len(c.Add), len(c.Remove), c.List)
 	case AddCertificate:
 		return "load certificate " + c.Certificate.Name
+	case AddCAFile:
+		return "load CA file " + c.Certificate.Name
 	case DelCertificate:
 		return "unload certificate " + c.Name
 	case AddCrtLine:

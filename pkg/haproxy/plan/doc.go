@@ -6,7 +6,11 @@
 //
 // It imports model, tree and shard. It stands between Render and Apply.
 //
-// Limits: a new backend or profile, and whatever stands in the global and frontend sections,
-// is a reload. What is served is believed as the registry tells it; whoever is not sure
+// Backends come and go by commands where the worker can do that (shard.Worker: found out by
+// apply) and has loaded their profile; static ones need a reload. A profile that lost its last
+// backend leaves the files, but stays loaded in the worker until the next reload.
+//
+// Limits: a new profile, and whatever stands in the global and frontend sections, is a
+// reload. What is served is believed as the registry tells it; whoever is not sure
 // hands in a registry without Served, and gets a reload.
 package plan

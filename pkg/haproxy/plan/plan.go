@@ -37,8 +37,10 @@ func Make(in Input) *Plan {
 		p.Commands = append(early(commands), in.tighten()...)
 	default:
 		p.Commands = commands
-		p.Stage = in.Old.Header.Shards != in.Layout.Header.Shards && touchesShards(p)
+		come, leave := in.profiles()
+		p.Stage = p.touchesShards() && (in.Old.Header.Shards != in.Layout.Header.Shards || come && leave)
 	}
+	p.Next.Worker = in.worker(p)
 	if p.Reload != nil || p.Stage {
 		p.Next.Header.Generation++
 	}
@@ -62,11 +64,36 @@ func next(in Input) *shard.Registry {
 	}
 }
 
+// worker is what is known of the worker after the plan: a reload makes another one, which
+// has read the wanted files.
+func (in Input) worker(p *Plan) shard.Worker {
+	worker := in.Old.Worker
+	if p.Reload == nil {
+		worker.Lists = in.unused()
+		return worker
+	}
+	worker.Lists = nil
+	if file, _ := in.Tree.Lookup(tree.ProfilesPath); file.Content != nil {
+		worker.Sections = shard.Sections(file.Content)
+		return worker
+	}
+	// The file is the one that stands there: it holds the profiles in use and their bases.
+	worker.Sections = maps.Clone(worker.Sections)
+	maps.DeleteFunc(worker.Sections, func(name string, _ model.Digest) bool {
+		return model.IsProfileName(name) && !slices.ContainsFunc(in.Model.Profiles, func(p *model.Profile) bool { return p.Name == name })
+	})
+	return worker
+}
+
 // rank orders writes so that every prefix of them loads: what is named by others first.
 var rank = map[tree.Kind]int{
 	tree.Cert: 0, tree.List: 1, tree.Map: 2, tree.Userlists: 3, tree.Profiles: 4, tree.Shard: 5,
 	tree.CrtList: 6, tree.Frontends: 7, tree.Global: 8,
 }
+
+// lastly are the kinds that are written behind all others where profiles leave: the backends
+// that name them are gone by then.
+var lastly = map[tree.Kind]int{tree.Profiles: 1, tree.Userlists: 2}
 
 func (in Input) planFiles(p *Plan) {
 	differ, gone := in.Tree.Diff(in.Old.Tree)
@@ -75,6 +102,9 @@ func (in Input) planFiles(p *Plan) {
 		p.Writes = append(p.Writes, WriteFile{file, in.whyWrite(file, exists)})
 	}
 	slices.SortStableFunc(p.Writes, func(a, b WriteFile) int { return cmp.Compare(rank[a.File.Kind], rank[b.File.Kind]) })
+	if _, leave := in.profiles(); leave {
+		slices.SortStableFunc(p.Writes, func(a, b WriteFile) int { return cmp.Compare(lastly[a.File.Kind], lastly[b.File.Kind]) })
+	}
 	for _, file := range gone {
 		if file.Kind != tree.Generation {
 			p.Removals = append(p.Removals, RemoveFile{file.Path, file.Kind, whyRemove(file)})
@@ -186,11 +216,22 @@ func early(commands []RuntimeCommand) []RuntimeCommand {
 	return list
 }
 
-func touchesShards(p *Plan) bool {
-	for _, w := range p.Writes {
-		if w.File.Kind == tree.Shard {
-			return true
-		}
+func (p *Plan) touchesShards() bool {
+	return slices.ContainsFunc(p.Writes, func(w WriteFile) bool { return w.File.Kind == tree.Shard })
+}
+
+// profiles tells whether there are profiles that are new to the files, and ones that leave them.
+func (in Input) profiles() (come, leave bool) {
+	if in.Old.Served == nil || slices.Equal(in.Old.Served.Profiles, in.Model.Profiles) {
+		return false, false
 	}
-	return false
+	stand := map[string]bool{}
+	for _, profile := range in.Old.Served.Profiles {
+		stand[profile.Name] = true
+	}
+	for _, profile := range in.Model.Profiles {
+		come = come || !stand[profile.Name]
+		delete(stand, profile.Name)
+	}
+	return come, len(stand) > 0
 }

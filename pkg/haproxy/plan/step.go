@@ -61,7 +61,8 @@ type Plan struct {
 	Reload   *Reload // nil: none needed
 	// Stage asks for a new generation that is swapped in by one rename although no reload
 	// is needed: a backend moves from one shard file to another, and no prefix of single
-	// writes would hold it exactly once.
+	// writes would hold it exactly once; or one profile leaves the files with its backends
+	// while another one comes back.
 	Stage  bool
 	Tree   *tree.Tree
 	Layout shard.Layout    // that the tree was rendered from
@@ -99,6 +100,14 @@ type Command interface {
 	Verb() string
 }
 
+// AddBackend adds a backend from its profile with all its servers and publishes it. Where it
+// is there already, waiting for its removal, it is brought into that form.
+type AddBackend struct{ Backend *model.Backend }
+
+// DelBackend takes a backend out that no route leads to: unpublished, it waits for its last
+// stream, then it is deleted with all its servers.
+type DelBackend struct{ Backend string }
+
 // AddServer adds a server and brings it into its state.
 type AddServer struct {
 	Backend string
@@ -133,6 +142,9 @@ type EditList struct {
 // AddCertificate loads a certificate file: new, set and commit.
 type AddCertificate struct{ Certificate *model.Certificate }
 
+// AddCAFile loads a file of certificates that servers are verified with.
+type AddCAFile struct{ Certificate *model.Certificate }
+
 // DelCertificate unloads a certificate that no crt-list line names any more.
 type DelCertificate struct{ Name string }
 
@@ -143,6 +155,12 @@ type AddCrtLine struct{ Line model.CrtLine }
 type DelCrtLine struct{ Line model.CrtLine }
 
 // Verb is the command's name; so for the other types.
+func (AddBackend) Verb() string { return "add backend" }
+
+// Verb is the command's name.
+func (DelBackend) Verb() string { return "del backend" }
+
+// Verb is the command's name.
 func (AddServer) Verb() string { return "add server" }
 
 // Verb is the command's name.
@@ -159,6 +177,9 @@ func (EditList) Verb() string { return "edit acl" }
 
 // Verb is the command's name.
 func (AddCertificate) Verb() string { return "add ssl cert" }
+
+// Verb is the command's name.
+func (AddCAFile) Verb() string { return "add ssl ca-file" }
 
 // Verb is the command's name.
 func (DelCertificate) Verb() string { return "del ssl cert" }

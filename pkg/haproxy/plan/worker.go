@@ -2,40 +2,39 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
 // planWorker compares what the worker serves with what it shall serve: the commands that
-// bring it there, and the reasons why commands are not enough.
+// bring it there, and the reasons why commands are not enough. Servers come first, since
+// requests wait for them; then what a new backend needs, the backend, its routes. What is
+// no longer needed goes in the reverse order.
 func (in Input) planWorker(p *Plan) (commands []RuntimeCommand, reasons []string) {
 	if in.Old.Served == nil {
 		return nil, nil
 	}
-	reasons = in.reasonsOfFiles(p)
-	reasons = append(reasons, in.reasonsOfProfiles(p)...)
-	servers, more := in.planBackends()
-	reasons = append(reasons, more...)
-	commands = append(commands, servers...)
-
-	load, unload, more := in.planCertificates()
-	reasons = append(reasons, more...)
-	commands = append(commands, load...)
-	commands = append(commands, in.planTables()...)
-	commands = append(commands, in.planLists()...)
-	commands = append(commands, unload...)
-	return commands, reasons
+	backends := in.planBackends()
+	load, unload, ofCertificates := in.planCertificates()
+	lists, ofLists := in.planLists()
+	reasons = slices.Concat(in.reasonsOfFiles(p), in.reasonsOfProfiles(p), backends.reasons, ofCertificates)
+	if len(reasons) == 0 {
+		reasons = slices.Concat(ofLists, backends.unloaded) // what is new to the worker comes with a new profile
+	}
+	return slices.Concat(backends.servers, lists, load, backends.add, in.planTables(), backends.del, unload), reasons
 }
 
-// reasonsOfFiles are the files that only a reload reads.
+// reasonsOfFiles are the files that only a reload reads. Users belong to a profile, whose
+// name depends on theirs: a worker that has loaded the profile has loaded them.
 func (in Input) reasonsOfFiles(p *Plan) []string {
 	var reasons []string
 	for _, w := range p.Writes {
 		switch w.File.Kind {
-		case tree.Global, tree.Userlists, tree.Frontends:
+		case tree.Global, tree.Frontends:
 			reasons = append(reasons, fmt.Sprintf("settings changed: %s", w.File.Path))
 		}
 	}
@@ -45,123 +44,26 @@ func (in Input) reasonsOfFiles(p *Plan) []string {
 	return reasons
 }
 
-// reasonsOfProfiles are the profiles that the worker does not have. One that only went
-// stays usable in the worker and does no harm there.
+// reasonsOfProfiles are the profiles that the worker has not loaded, or in another form. One
+// that goes stays usable in the worker until the next reload, and does no harm there.
 func (in Input) reasonsOfProfiles(p *Plan) []string {
-	if !slices.ContainsFunc(p.Writes, func(w WriteFile) bool { return w.File.Kind == tree.Profiles }) {
+	at := slices.IndexFunc(p.Writes, func(w WriteFile) bool { return w.File.Kind == tree.Profiles })
+	if at < 0 {
 		return nil
 	}
-	served := in.Old.Served
-	recovered := served.Defaults == (model.Defaults{}) // then names are all that is known
-	if !recovered && served.Defaults != in.Model.Defaults {
-		return []string{"settings changed: the timeouts of the base sections"}
-	}
-	known := make(map[string]*model.Profile, len(served.Profiles))
-	for _, profile := range served.Profiles {
-		known[profile.Name] = profile
-	}
+	loaded, wanted := in.Old.Worker.Sections, shard.Sections(p.Writes[at].File.Content)
 	var reasons []string
-	for _, profile := range in.Model.Profiles {
-		old, ok := known[profile.Name]
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		digest, ok := loaded[name]
 		switch {
+		case ok && digest == wanted[name]:
+		case !model.IsProfileName(name):
+			return []string{"settings changed: the timeouts of the base sections"}
 		case !ok:
-			reasons = append(reasons, "new profile: "+profile.Name)
-		case !recovered && old != profile && old.Shape.Digest() != profile.Shape.Digest():
-			reasons = append(reasons, "changed profile: "+profile.Name)
+			reasons = append(reasons, "new profile: "+name)
+		default:
+			reasons = append(reasons, "changed profile: "+name)
 		}
-	}
-	if recovered && len(reasons) == 0 {
-		reasons = append(reasons, "changed profile: conf.d/10-profiles.cfg differs")
 	}
 	return reasons
-}
-
-// planBackends compares the backends, bucket by bucket.
-func (in Input) planBackends() (commands []RuntimeCommand, reasons []string) {
-	var added, removed []string
-	for i := range model.Buckets {
-		before, after := in.Old.Served.Backends.Bucket(i), in.Model.Backends.Bucket(i)
-		if before == after {
-			continue
-		}
-		old := membersOf(before)
-		for _, b := range bucketBackends(after) {
-			stands, ok := old[b.Name]
-			if !ok {
-				added = append(added, b.Name)
-				continue
-			}
-			delete(old, b.Name)
-			if stands != b {
-				more, reason := planServers(stands, b)
-				commands = append(commands, more...)
-				reasons = append(reasons, reason...)
-			}
-		}
-		for name := range old {
-			removed = append(removed, name)
-		}
-	}
-	slices.Sort(added)
-	slices.Sort(removed)
-	if len(added) > 0 {
-		reasons = append(reasons, "new backend: "+few(added))
-	}
-	if len(removed) > 0 {
-		reasons = append(reasons, "backend gone: "+few(removed))
-	}
-	slices.SortStableFunc(commands, func(a, b RuntimeCommand) int { return strings.Compare(backendOf(a), backendOf(b)) })
-	return commands, reasons
-}
-
-func bucketBackends(b *model.Bucket) []*model.Backend {
-	if b == nil {
-		return nil
-	}
-	return b.Backends
-}
-
-func membersOf(b *model.Bucket) map[string]*model.Backend {
-	list := bucketBackends(b)
-	m := make(map[string]*model.Backend, len(list))
-	for _, backend := range list {
-		m[backend.Name] = backend
-	}
-	return m
-}
-
-// planServers compares the servers of one backend: new ones first, so that there is
-// always one to answer, then changes, then removals.
-func planServers(old, wanted *model.Backend) (commands []RuntimeCommand, reasons []string) {
-	stands := make(map[string]*model.Server, len(old.Servers))
-	for i := range old.Servers {
-		stands[old.Servers[i].Name()] = &old.Servers[i]
-	}
-	var add, set, del []RuntimeCommand
-	for i := range wanted.Servers {
-		server := wanted.Servers[i]
-		name := server.Name()
-		before, ok := stands[name]
-		delete(stands, name)
-		switch {
-		case !ok:
-			add = append(add, RuntimeCommand{AddServer{wanted.Name, server, wanted.Options}, "new endpoint"})
-		case before.Cookie != server.Cookie:
-			reasons = append(reasons, fmt.Sprintf("changed cookie: server %s of backend %s", name, wanted.Name))
-		default:
-			if command, changed := setServer(wanted.Name, before, &server); changed {
-				set = append(set, RuntimeCommand{command, "endpoint is " + server.State.String()})
-			}
-		}
-	}
-	for i := range old.Servers {
-		if name := old.Servers[i].Name(); stands[name] != nil {
-			del = append(del, RuntimeCommand{DelServer{wanted.Name, name}, "endpoint gone"})
-		}
-	}
-	commands = slices.Concat(add, set, del)
-	if len(commands) > 0 && wanted.Static != "" {
-		return nil, append(reasons, fmt.Sprintf("static backend: %s: %s", wanted.Name, wanted.Static))
-	}
-	return commands, reasons
 }

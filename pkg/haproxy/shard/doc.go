@@ -5,7 +5,7 @@
 // the layout. On disk the registry is a folder of small files: a header, and one record for
 // each shard, which is written only when its shard changes. This package is their text,
 // files moves their bytes. Recover reads back what a worker serves from the files that it
-// was started on.
+// was started on, Sections the profiles that it can add backends from.
 //
 // It imports model, tree and serverline. It stands between Model and Render.
 //

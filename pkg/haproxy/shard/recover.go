@@ -84,6 +84,50 @@ func recoverProfiles(text []byte) []*model.Profile {
 	return list
 }
 
+// Sections are the "defaults" sections of a file of profiles by name, each with a digest of
+// its text. One that inherits holds the digest of its base, too.
+func Sections(text []byte) map[string]model.Digest {
+	sections := map[string]model.Digest{}
+	var name, base string
+	var h *model.Hasher
+	end := func() {
+		if h != nil {
+			sections[name] = h.Sum(sections[base]).Digest()
+		}
+	}
+	for _, line := range lines(text) {
+		words := strings.Fields(line)
+		if words[0] == "defaults" && len(words) > 1 {
+			end()
+			h, name, base = model.NewHasher(), words[1], ""
+			if len(words) == 4 && words[2] == "from" {
+				base = words[3]
+			}
+		}
+		if h != nil {
+			h.Str(line)
+		}
+	}
+	end()
+	return sections
+}
+
+// Proxies are the names of all backend and listen sections of the files, whoever wrote them.
+func Proxies(content map[string][]byte) map[string]bool {
+	names := map[string]bool{}
+	for name, text := range content {
+		if !strings.HasPrefix(name, "conf.d/") {
+			continue
+		}
+		for _, line := range lines(text) {
+			if words := strings.Fields(line); len(words) > 1 && (words[0] == "backend" || words[0] == "listen") {
+				names[words[1]] = true
+			}
+		}
+	}
+	return names
+}
+
 func recoverEntries(text []byte) []model.Entry {
 	var entries []model.Entry
 	for _, line := range lines(text) {

@@ -55,8 +55,22 @@ type Registry struct {
 	// Unknown, a few words; none: nothing runs yet.
 	Served  *model.Model
 	Unknown string
+	// Worker is what is known of the running worker besides what it serves.
+	Worker Worker
 	// Batch is the number of the last applied batch: key "generation" of maps/sluice.map.
 	Batch uint64
+}
+
+// Worker is what a worker is able to do at run time. Its maps are never changed.
+type Worker struct {
+	Dynamic bool // it takes "add backend"
+	// Sections are the "defaults" sections that it can add a backend from: those that it read
+	// when it was loaded, by name, with a digest of their text. The files hold a part of them,
+	// those in use.
+	Sections map[string]model.Digest
+	// Lists are address lists that it has loaded and that nothing refers to any more, with
+	// the entries that they had then: a profile that comes back refers to them again.
+	Lists map[string]*model.List
 }
 
 // HeaderName is the file name of the header in the registry folder.

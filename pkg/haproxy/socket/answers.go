@@ -54,6 +54,48 @@ func answers(verb string) []answer {
 		return []answer{{"", done}, {"entry not found.", missing}}
 	case "del map", "del acl":
 		return []answer{{"", done}, {"Key not found.", missing}}
+	}
+	if list := backendAnswers(verb); list != nil {
+		return list
+	}
+	if list := certificateAnswers(verb); list != nil {
+		return list
+	}
+	panic("no answers are known to the command " + verb)
+}
+
+// backendAnswers are those to commands on backends; nil: it is none.
+func backendAnswers(verb string) []answer {
+	switch verb {
+	case "add backend":
+		// Earlier messages of HAProxy may stand before it; behind it would stand that the backend
+		// takes no servers at run time.
+		return []answer{
+			{"*New backend registered.", done},
+			{"Error during backend creation : name is already used by other proxy 'backend *'.", exists},
+		}
+	case "publish backend":
+		return []answer{{"*Backend published.", done}}
+	case "unpublish backend":
+		return []answer{{"*Backend unpublished.", done}, {"*No such backend.", missing}}
+	case "show stat backend":
+		return []answer{{"# pxname,*", done}, {"No such proxy.", missing}}
+	case "show servers state":
+		return []answer{{"1\n# be_id *", done}, {"Can't find backend.", missing}}
+	case "del backend":
+		return []answer{
+			{"*Backend deleted.", done},
+			{"*No such backend.", missing},
+			{"*Only a backend without server can be deleted.", busy},
+			{"*Backend still has attached streams on it.", busy},
+		}
+	}
+	return nil
+}
+
+// certificateAnswers are those to commands on certificates; nil: it is none.
+func certificateAnswers(verb string) []answer {
+	switch verb {
 	case "new ssl cert":
 		return []answer{{"New empty certificate store '*'!", done}, {"Certificate '*' already exists!", exists}}
 	case "set ssl cert":
@@ -71,12 +113,29 @@ func answers(verb string) []answer {
 			{"Certificate '*' deleted!", done},
 			{"Can't remove the certificate: certificate '*' doesn't exist!", missing},
 		}
+	case "new ssl ca-file":
+		return []answer{{"New CA file created '*'!", done}, {"CA file '*' already exists!", exists}}
+	case "set ssl ca-file":
+		return []answer{
+			{"transaction created for CA *!", done},
+			{"transaction updated for CA *!", done},
+			{"The ongoing transaction is about '*' but you are trying to set '*'*", foreign},
+		}
+	case "commit ssl ca-file":
+		return []answer{{"Committing *Success!", done}}
+	case "abort ssl ca-file":
+		return []answer{{"Transaction aborted for certificate '*'!", done}, {"No ongoing transaction!", missing}}
+	case "del ssl ca-file":
+		return []answer{
+			{"CA file '*' deleted!", done},
+			{"Can't remove the CA file: CA file '*' doesn't exist!", missing},
+		}
 	case "add ssl crt-list":
 		return []answer{{"Inserting certificate '*' in crt-list '*'.*Success!", done}}
 	case "del ssl crt-list":
 		return []answer{{"Entry '*' deleted in crtlist '*'!", done}}
 	}
-	panic("no answers are known to the command " + verb)
+	return nil
 }
 
 // meaningOf looks an answer up.

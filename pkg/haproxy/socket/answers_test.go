@@ -2,6 +2,7 @@ package socket
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
@@ -18,7 +19,10 @@ type step struct {
 func TestAnswers(t *testing.T) {
 	versions(t, func(t *testing.T, h *haproxy, version string) {
 		s := h.session(t)
-		steps := slices.Concat(serverSteps(), patternSteps(), certificateSteps(certificate(t, "one", nil), certificate(t, "two", nil)))
+		steps := slices.Concat(serverSteps(), patternSteps(), certificateSteps(certificate(t, "one", nil), certificate(t, "two", nil)), caSteps(certificate(t, "ca", nil)))
+		if version == "3.4" {
+			steps = append(steps, backendSteps()...)
+		}
 		seen := map[answer]bool{}
 		for _, step := range steps {
 			texts, err := s.ask(request{line: step.line, payload: step.payload})
@@ -36,6 +40,7 @@ func TestAnswers(t *testing.T) {
 		}
 		// TestBusyServer provokes these two.
 		seen[answer{"wait: Wait delay expired.*", busy}] = true
+		seen[answer{"del backend: *Backend still has attached streams on it.", busy}] = true // TestBackendWithStream
 		seen[answer{"del server: Server still has connections attached to it, cannot remove it.", busy}] = true
 		for _, step := range steps {
 			for _, a := range answers(step.verb) {
@@ -71,6 +76,55 @@ func serverSteps() []step {
 		{"wait", "wait 100ms srv-removable b/a:80", "", missing},
 		{"del server", "del server b/a:80", "", missing},
 		{"del server", "del server nope/a:80", "", missing},
+	}
+}
+
+func backendSteps() []step {
+	return []step{
+		{"add backend", "add backend n from web mode http", "", done},
+		{"add backend", "add backend n from web mode http", "", exists},
+		{"add backend", "add backend b from web mode http", "", exists},
+		{"add backend", "add backend web from web mode http", "", unknown},
+		{"add backend", "add backend http from web mode http", "", unknown},
+		{"add backend", "add backend m from nope mode http", "", unknown},
+		{"add backend", "add backend m from fixed mode http", "", unknown}, // takes no servers
+		{"publish backend", "publish backend n", "", done},
+		{"publish backend", "publish backend n", "", done},
+		{"publish backend", "publish backend nope", "", unknown},
+		{"del backend", "del backend n", "", unknown}, // it is published
+		{"show stat backend", "show stat n 2 -1", "", done},
+		{"show stat backend", "show stat nope 2 -1", "", missing},
+		{"show servers state", "show servers state n", "", done},
+		{"show servers state", "show servers state nope", "", missing},
+		{"add server", "add server n/a 10.0.0.9:80", "", done},
+		{"unpublish backend", "unpublish backend n", "", done},
+		{"unpublish backend", "unpublish backend n", "", done},
+		{"unpublish backend", "unpublish backend nope", "", missing},
+		{"del backend", "del backend n", "", busy},
+		{"del server", "del server n/a", "", done},
+		{"del backend", "del backend n", "", done},
+		{"del backend", "del backend n", "", missing},
+	}
+}
+
+func caSteps(ca *model.Certificate) []step {
+	pem := ca.PEM.Reveal()
+	pem = pem[:strings.Index(pem, "-----BEGIN PRIVATE")]
+	return []step{
+		{"new ssl ca-file", "new ssl ca-file certs/a.pem", "", done},
+		{"new ssl ca-file", "new ssl ca-file certs/a.pem", "", exists},
+		{"new ssl ca-file", "new ssl ca-file certs/b.pem", "", done},
+		{"set ssl ca-file", "set ssl ca-file certs/a.pem", pem, done},
+		{"set ssl ca-file", "set ssl ca-file certs/a.pem", pem, done},
+		{"set ssl ca-file", "set ssl ca-file certs/b.pem", pem, foreign},
+		{"set ssl ca-file", "set ssl ca-file certs/a.pem", "junk\n", unknown},
+		{"commit ssl ca-file", "commit ssl ca-file certs/b.pem", "", unknown},
+		{"commit ssl ca-file", "commit ssl ca-file certs/a.pem", "", done},
+		{"set ssl ca-file", "set ssl ca-file certs/b.pem", pem, done},
+		{"abort ssl ca-file", "abort ssl ca-file certs/b.pem", "", done},
+		{"abort ssl ca-file", "abort ssl ca-file certs/b.pem", "", missing},
+		{"del ssl ca-file", "del ssl ca-file certs/b.pem", "", done},
+		{"del ssl ca-file", "del ssl ca-file certs/b.pem", "", missing},
 	}
 }
 

@@ -13,12 +13,23 @@ import (
 // addCertificate loads a certificate. Its name is a digest of its content, so that one
 // which was committed before is the same and is left alone.
 func (s *session) addCertificate(c plan.AddCertificate) error {
-	path := certPath(c.Certificate.Name)
-	text, err := canonicalPEM(c.Certificate.PEM)
+	return s.load("ssl cert", c.Certificate, s.loaded)
+}
+
+// addCAFile loads certificates that servers are verified with, named in the same way.
+func (s *session) addCAFile(c plan.AddCAFile) error {
+	return s.load("ssl ca-file", c.Certificate, s.loadedCA)
+}
+
+// load loads a file of a kind ("ssl cert", "ssl ca-file"), unless HAProxy knows it and it is
+// loaded.
+func (s *session) load(kind string, c *model.Certificate, loaded func(path string) (bool, error)) error {
+	path := certPath(c.Name)
+	text, err := canonicalPEM(c.PEM)
 	if err != nil {
-		return &Invalid{What: "set ssl cert", Why: err}
+		return &Invalid{What: "set " + kind, Why: err}
 	}
-	set, err := certCall("set ssl cert", path)
+	set, err := certCall("set "+kind, path)
 	if err != nil {
 		return err
 	}
@@ -30,20 +41,20 @@ func (s *session) addCertificate(c plan.AddCertificate) error {
 		}
 		return err
 	}
-	got, err := s.certCalls(path, "new ssl cert")
+	got, err := s.certCalls(path, "new "+kind)
 	if err != nil {
 		return err
 	}
 	if got[0] == exists {
-		loaded, err := s.loaded(path)
+		loaded, err := loaded(path)
 		if err != nil || loaded {
 			return err
 		}
 	}
-	if err := s.commit(path, set); err != nil {
+	if err := s.commit(kind, path, set); err != nil {
 		// Nothing of it must stay: an open transaction blocks all others, and an empty
 		// certificate would be taken for this one.
-		if _, undo := s.certCalls(path, "abort ssl cert", "del ssl cert"); undo != nil {
+		if _, undo := s.certCalls(path, "abort "+kind, "del "+kind); undo != nil {
 			err = errors.Join(err, undo)
 		}
 		return err
@@ -53,7 +64,7 @@ func (s *session) addCertificate(c plan.AddCertificate) error {
 
 // commit sends the content and makes it count. A transaction that a controller left open
 // when it died is aborted.
-func (s *session) commit(path string, set call) error {
+func (s *session) commit(kind, path string, set call) error {
 	answers, err := s.ask(set.request)
 	if err != nil {
 		return err
@@ -62,7 +73,7 @@ func (s *session) commit(path string, set call) error {
 	if m == foreign {
 		_, rest, _ := strings.Cut(answers[0], "'")
 		other, _, _ := strings.Cut(rest, "'")
-		if _, err := s.certCalls(other, "abort ssl cert"); err != nil {
+		if _, err := s.certCalls(other, "abort "+kind); err != nil {
 			return err
 		}
 		if answers, err = s.ask(set.request); err != nil {
@@ -76,7 +87,7 @@ func (s *session) commit(path string, set call) error {
 	if m != done {
 		return &UnexpectedAnswer{Command: set.line, Answer: quotable(answers[0])}
 	}
-	_, err = s.certCalls(path, "commit ssl cert")
+	_, err = s.certCalls(path, "commit "+kind)
 	return err
 }
 
@@ -100,6 +111,22 @@ func (s *session) loaded(path string) (bool, error) {
 		return false, &UnexpectedAnswer{Command: show, Answer: quotable(answers[0])}
 	}
 	return strings.HasPrefix(status, "Used\n") || strings.HasPrefix(status, "Unused\n"), nil
+}
+
+// loadedCA tells whether a CA file that HAProxy knows has content.
+func (s *session) loadedCA(path string) (bool, error) {
+	const show = "show ssl ca-file"
+	answers, err := s.ask(request{line: show})
+	if err != nil {
+		return false, err
+	}
+	for l := range strings.Lines(answers[0]) {
+		// certs/NAME.pem - 2 certificate(s)
+		if words := strings.Fields(l); len(words) == 4 && words[0] == path {
+			return words[2] != "0", nil
+		}
+	}
+	return false, &UnexpectedAnswer{Command: show, Answer: quotable(answers[0])}
 }
 
 func certCall(verb, path string) (call, error) {

@@ -147,7 +147,7 @@ func TestFailedCertificateLeavesNothing(t *testing.T) {
 func TestLongChain(t *testing.T) {
 	versions(t, func(t *testing.T, h *haproxy, version string) {
 		ctx := deadline(t, 20*time.Second)
-		if err := h.run.Probe(ctx); err != nil {
+		if _, err := h.run.Probe(ctx); err != nil {
 			t.Fatal(err)
 		}
 		sizes := map[int]bool{30: true, 45: version == "3.4", 280: version == "3.4", 400: false} // certificates of some 380 bytes

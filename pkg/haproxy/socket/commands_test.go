@@ -189,7 +189,7 @@ func TestManyMapEntries(t *testing.T) {
 			if got, err := h.run.MapCount(ctx, "routes"); err != nil || got != n {
 				t.Errorf("%d entries, %v", got, err)
 			}
-			if err := h.run.Probe(ctx); err != nil {
+			if _, err := h.run.Probe(ctx); err != nil {
 				t.Error(err)
 			}
 		}
@@ -260,12 +260,16 @@ func TestProbe(t *testing.T) {
 	versions(t, func(t *testing.T, h *haproxy, version string) {
 		want := map[string]int64{"3.2": safePayload, "3.4": longPayload}[version]
 		for range 2 {
-			if err := h.run.Probe(deadline(t, 10*time.Second)); err != nil || h.run.payload.Load() != want {
+			can, err := h.run.Probe(deadline(t, 10*time.Second))
+			if err != nil || h.run.payload.Load() != want {
 				t.Errorf("payloads of %d bytes, %v; want %d", h.run.payload.Load(), err, want)
+			}
+			if can.Backends != (version == "3.4") {
+				t.Errorf("%+v", can)
 			}
 		}
 		gone := NewRuntime(h.run.path+".gone", Options{})
-		if err := gone.Probe(deadline(t, 10*time.Second)); err == nil || gone.payload.Load() != safePayload {
+		if _, err := gone.Probe(deadline(t, 10*time.Second)); err == nil || gone.payload.Load() != safePayload {
 			t.Errorf("payloads of %d bytes, %v, without a worker", gone.payload.Load(), err)
 		}
 	})

@@ -15,6 +15,10 @@
 // Private keys are decoded and encoded again before they are sent, never returned in an
 // error, and sent with a terminator of our own instead of the empty line.
 //
+// A backend is added with its servers and published in one line; where that fails nothing
+// that comes behind it is sent (*NotSent). One that goes is unpublished, and while it has
+// a stream nothing else is done to it (*Pending).
+//
 // Every command is idempotent: what exists is set, what is gone is fine, no key and no
 // line is ever there twice.
 //
@@ -30,6 +34,8 @@
 // directly. Everything else is not done with client-native since its calls have no
 // context, count an empty answer as success, and put the command, keys included, into
 // errors.
+//
+// Probe asks what the binary is able to do, without looking at its version.
 //
 // Limits: one crt-list (crt-lists/https.list); a payload of 15 kB, or of 120 kB where
 // Probe found that the binary takes it; a server that is busy after 100 ms stays in

@@ -1,6 +1,9 @@
 package socket
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // UnexpectedAnswer is an answer that is not known to mean success. What HAProxy then
 // holds is not known: the caller marks drift and reloads.
@@ -17,13 +20,31 @@ func (e *UnexpectedAnswer) Error() string {
 	return fmt.Sprintf("haproxy answered %q to %q", e.Answer, e.Command)
 }
 
-// Pending tells that a server could not be deleted yet: it is in maintenance and waits
-// for its last stream. Send the same DelServer again later.
-type Pending struct{ Backend, Server string }
+// Pending tells that something could not be deleted yet. After a DelServer the server waits
+// in maintenance, after a DelBackend the backend is unpublished: send the same command again
+// later. After an AddBackend it names servers that the backend had before; they wait for a
+// DelServer each.
+type Pending struct {
+	Backend string
+	Servers []string // none: the backend waits for its streams
+}
 
-// Error says what the server waits for.
+// Error says what is waited for.
 func (e *Pending) Error() string {
-	return fmt.Sprintf("server %s/%s is in maintenance and still has connections; its removal has to be retried", e.Backend, e.Server)
+	if len(e.Servers) == 0 {
+		return fmt.Sprintf("backend %s is unpublished and still has streams; its removal has to be retried", e.Backend)
+	}
+	return fmt.Sprintf("backend %s: server %s is in maintenance and still has connections; its removal has to be retried",
+		e.Backend, strings.Join(e.Servers, ", "))
+}
+
+// NotSent tells that a command was left out, since a backend before it could not be added,
+// and a route might lead there.
+type NotSent struct{ Backend string }
+
+// Error names the backend.
+func (e *NotSent) Error() string {
+	return fmt.Sprintf("not sent, since backend %s could not be added", e.Backend)
 }
 
 // TooLarge tells that a command does not fit what the CLI of this binary accepts. It was

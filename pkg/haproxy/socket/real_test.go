@@ -64,6 +64,14 @@ frontend https from base
     bind unix@DIR/https.sock ssl crt-list crt-lists/https.list strict-sni
 defaults web from base
     balance roundrobin
+defaults stream
+    mode tcp
+    timeout server 5s
+    timeout connect 1s
+defaults fixed from base
+    balance source
+defaults paused from base
+    http-request wait-for-body time 10s at-least 1
 backend b from web
     server 10.0.0.1:80 10.0.0.1:80 weight 1
 `

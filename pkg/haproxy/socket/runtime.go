@@ -49,8 +49,9 @@ const (
 )
 
 // Result is what became of one command. Err is nil (done, or found done already),
-// *UnexpectedAnswer, *Pending (DelServer only), *TooLarge (nothing was sent), or, where
-// Run itself failed, the error of Run for each command without an answer.
+// *UnexpectedAnswer, *Pending (DelServer, DelBackend, AddBackend), *TooLarge or *NotSent
+// (nothing was sent), or, where Run itself failed, the error of Run for each command
+// without an answer.
 type Result struct {
 	Command plan.Command
 	Err     error
@@ -75,19 +76,37 @@ func (r *Runtime) Run(ctx context.Context, commands []plan.Command) ([]Result, e
 	}
 	defer s.close()
 	for from := 0; from < len(commands); {
-		to := from + serverRun(commands[from:])
-		if to > from {
+		to := from + 1
+		if n := serverRun(commands[from:]); n > 0 {
+			to = from + n
 			err = s.runServers(results[from:to])
-			from = to
+		} else if n := backendRun(commands[from:]); n > 0 {
+			to = from + n
+			err = s.delBackends(results[from:to])
 		} else {
 			err = s.runOther(&results[from])
-			from++
 		}
 		if err != nil {
-			return failed(results, from, err)
+			return failed(results, to, err)
 		}
+		if why := notAdded(results[from:to]); why != nil {
+			results, _ = failed(results, to, why)
+			break
+		}
+		from = to
 	}
 	return results, nil
+}
+
+// notAdded tells of a backend that could not be added; nil: there is none.
+func notAdded(results []Result) error {
+	for _, r := range results {
+		var pending *Pending
+		if c, ok := r.Command.(plan.AddBackend); ok && r.Err != nil && !errors.As(r.Err, &pending) {
+			return &NotSent{c.Backend.Name}
+		}
+	}
+	return nil
 }
 
 // failed marks every command from the given one on.
@@ -120,15 +139,21 @@ func (r *Runtime) open(ctx context.Context) (*session, error) {
 }
 
 // serverRun is the number of commands at the beginning that are about servers, each about
-// another one; those go together. What the answer to one makes necessary is sent after all
+// another one, or add backends with their servers; those go together. What the answer to one makes necessary is sent after all
 // of them, so the next command on the same server has to wait for it: a server whose
 // deletion waits must not be brought back before.
 func serverRun(commands []plan.Command) int {
-	type server struct{ backend, name string }
+	type server struct{ backend, name string } // without a name: all of the backend
 	seen := map[server]bool{}
+	backends := map[string]bool{}
 	for i, command := range commands {
 		var it server
 		switch c := command.(type) {
+		case plan.AddBackend:
+			if backends[c.Backend.Name] {
+				return i
+			}
+			it = server{backend: c.Backend.Name}
 		case plan.AddServer:
 			it = server{c.Backend, c.Server.Name()}
 		case plan.SetServer:
@@ -138,10 +163,10 @@ func serverRun(commands []plan.Command) int {
 		default:
 			return i
 		}
-		if seen[it] {
+		if seen[it] || seen[server{backend: it.backend}] {
 			return i
 		}
-		seen[it] = true
+		seen[it], backends[it.backend] = true, true
 	}
 	return len(commands)
 }
@@ -156,6 +181,8 @@ func (s *session) runOther(r *Result) error {
 		err = s.editList(c)
 	case plan.AddCertificate:
 		err = s.addCertificate(c)
+	case plan.AddCAFile:
+		err = s.addCAFile(c)
 	case plan.DelCertificate:
 		err = s.delCertificate(c)
 	case plan.AddCrtLine:

@@ -24,7 +24,7 @@ type job struct {
 	next func(s *session, got []meaning) error
 }
 
-// runServers runs commands on servers: all of them in as few lines as possible, then,
+// runServers runs commands on servers and those that add backends: all of them in as few lines as possible, then,
 // one by one, what their answers make necessary.
 func (s *session) runServers(results []Result) error {
 	var jobs []job
@@ -82,6 +82,8 @@ func (j job) judge(s *session, answers []string, open bool) error {
 
 func jobOf(c plan.Command) (job, error) {
 	switch c := c.(type) {
+	case plan.AddBackend:
+		return addBackend(c)
 	case plan.AddServer:
 		return addServer(c)
 	case plan.SetServer:
@@ -199,7 +201,7 @@ func (s *session) waitAndDelete(c plan.DelServer, del call) error {
 		return err
 	}
 	if got[1] == busy {
-		return &Pending{Backend: c.Backend, Server: c.Server}
+		return &Pending{Backend: c.Backend, Servers: []string{c.Server}}
 	}
 	return nil
 }

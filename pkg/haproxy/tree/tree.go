@@ -41,6 +41,9 @@ func NewFile(path string, kind Kind, content []byte) File {
 	return File{Path: path, Kind: kind, Digest: model.DigestOf(content), Size: int64(len(content)), Content: content}
 }
 
+// ProfilesPath is the file of all profiles.
+const ProfilesPath = "conf.d/10-profiles.cfg"
+
 // The number of the last applied batch is an entry of a map of its own.
 const (
 	GenerationMap  = "sluice"
