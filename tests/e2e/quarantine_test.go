@@ -209,7 +209,7 @@ func TestRefusalOfNobody(t *testing.T) {
 					return strings.Count(string(text), "\n")
 				}
 				first := checks()
-				c.Write("other.yaml", form("other", "2", false))
+				c.Write("other.yaml", form("other", "2", false, "balance-algorithm", "leastconn")) // a new profile: a reload
 				harness.Eventually(t, "the refusal is told", func() error {
 					if s := c.State(); s.Error == "" || s.Applied == s.Wanted {
 						return fmt.Errorf("wanted %d, applied %d, error %q", s.Wanted, s.Applied, s.Error)

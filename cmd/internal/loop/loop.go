@@ -70,6 +70,7 @@ type Loop struct {
 	synced   bool                      // the source has delivered all that was there at start
 	dirty    bool                      // something is not applied yet
 	waits    bool                      // for the reload in flight, since it needs one of its own
+	behind   bool                      // more was sent behind the reload in flight
 	since    time.Time                 // arrival of the oldest event that is not applied yet
 	failures int                       // in a row
 	fatal    error                     // ends Run
@@ -251,9 +252,14 @@ func (l *Loop) round(ctx context.Context) {
 	}
 }
 
-// send notes that everything taken so far is on its way to HAProxy.
+// send notes that everything taken so far is on its way to HAProxy. What comes while a reload
+// is in flight is not in the tree that HAProxy checks: it must not be blamed for that one.
 func (l *Loop) send() {
 	l.covered = l.wanted
+	if l.flight != nil {
+		l.behind = true
+		return
+	}
 	l.Line.Planned()
 }
 
@@ -353,7 +359,13 @@ func (l *Loop) succeed(reg *shard.Registry) {
 	l.failures = 0
 	l.status.Error = ""
 	if l.flight == nil {
-		l.post(l.Line.Applied())
+		outcome := l.Line.Applied()
+		if l.behind && !l.dirty {
+			l.Line.Planned()
+			outcome = append(outcome, l.Line.Applied()...)
+		}
+		l.behind = false
+		l.post(outcome)
 		l.reported = l.reported && l.status.Ready
 		l.status.Ready = true
 		l.status.Applied = l.covered

@@ -251,6 +251,29 @@ func TestObjectCorrectedDuringTheCheckIsNotQuarantined(t *testing.T) {
 	}
 }
 
+// The correction needs no reload, so the old worker was told at once: HAProxy's refusal is
+// about the form before it.
+func TestObjectCorrectedBehindAReloadIsNotQuarantined(t *testing.T) {
+	w := newWorld(t)
+	w.change(base + harness.Ingress("a", "a.example", "a"))
+	registry := *w.applier.registry
+	registry.Worker.Dynamic = true
+	w.land(apply.Outcome{Registry: &registry, Reloaded: true})
+	w.change(harness.Ingress("b", "b.example", "b", "balance-algorithm", "leastconn"))
+	w.change(harness.Ingress("b", "b.example", "b"))
+	if len(w.applier.reloads) != 2 || len(w.applier.did) != 1 {
+		t.Fatalf("%d reloads, %d other plans", len(w.applier.reloads), len(w.applier.did))
+	}
+	w.refuse("b")
+	if len(w.Line.Quarantined()) != 0 || !strings.Contains(backendNames(w.plan), "test_b_80") {
+		t.Errorf("quarantined %v, next plan %s", w.Line.Quarantined(), backendNames(w.plan))
+	}
+	w.land(apply.Outcome{Reloaded: true})
+	if w.status.Applied != w.wanted {
+		t.Errorf("%d batches applied, want %d", w.status.Applied, w.wanted)
+	}
+}
+
 func TestRefusalThatNothingCuresIsRetriedLater(t *testing.T) {
 	w := newWorld(t)
 	w.change(base + harness.Ingress("a", "a.example", "a"))
