@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-proxy/sluice/tests/kube"
 )
 
-func TestMain(m *testing.M) { kube.Main(m, "sluice-echo") }
+func TestMain(m *testing.M) { kube.Main(m, "sluice-echo", "sluice") }
 
 // start starts a cluster in which image "sluice-echo" is that program and "busybox" is
 // whatever this machine has.
