@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sluice-proxy/sluice/tests/kube"
 )
@@ -149,15 +150,11 @@ func TestDeployment(t *testing.T) {
 	t.Run("logs", func(t *testing.T) { readLogs(t, c) })
 }
 
+// scale patches: an update would be refused whenever a controller wrote the status in between.
 func scale(t *testing.T, c *kube.Cluster, replicas int32) {
 	t.Helper()
-	deployments := c.Client.AppsV1().Deployments("default")
-	s, err := deployments.GetScale(t.Context(), "echo", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Spec.Replicas = replicas
-	if _, err := deployments.UpdateScale(t.Context(), "echo", s, metav1.UpdateOptions{}); err != nil {
+	patch := fmt.Sprintf(`{"spec": {"replicas": %d}}`, replicas)
+	if _, err := c.Client.AppsV1().Deployments("default").Patch(t.Context(), "echo", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

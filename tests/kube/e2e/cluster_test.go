@@ -21,9 +21,10 @@ const ownNamespace = "sluice-system"
 // haproxy is HAProxy's binary, and the folder with the libraries it was linked with.
 func haproxy(t *testing.T) (binary, folder string) {
 	t.Helper()
-	binary, err := filepath.EvalSymlinks(os.Getenv("SLUICE_HAPROXY_34"))
-	if err != nil {
-		t.Fatalf("SLUICE_HAPROXY_34 must name HAProxy's binary, as `make e2e` does: %v", err)
+	name := os.Getenv("SLUICE_HAPROXY_34")
+	binary, err := filepath.EvalSymlinks(name)
+	if err != nil || name == "" {
+		t.Fatalf("SLUICE_HAPROXY_34=%q must name HAProxy's binary, as `make e2e` has it: %v", name, err)
 	}
 	// FOLDER/usr/sbin/haproxy
 	return binary, filepath.Dir(filepath.Dir(filepath.Dir(binary)))

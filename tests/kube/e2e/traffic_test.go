@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sluice-proxy/sluice/tests/kube"
 )
@@ -199,13 +200,8 @@ func sharedAmong(s *controller, requests, pods int) error {
 
 func scale(t *testing.T, c *kube.Cluster, name string, replicas int32) {
 	t.Helper()
-	deployments := c.Client.AppsV1().Deployments("default")
-	s, err := deployments.GetScale(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Spec.Replicas = replicas
-	if _, err := deployments.UpdateScale(t.Context(), name, s, metav1.UpdateOptions{}); err != nil {
+	patch := fmt.Sprintf(`{"spec": {"replicas": %d}}`, replicas)
+	if _, err := c.Client.AppsV1().Deployments("default").Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
