@@ -32,7 +32,7 @@ haproxies = \
   export SLUICE_HAPROXY_32="$${SLUICE_HAPROXY_32:-$$(tests/tools/haproxy.sh path 3.2)}"; \
   export SLUICE_HAPROXY_34="$${SLUICE_HAPROXY_34:-$$(tests/tools/haproxy.sh path 3.4)}"
 
-.PHONY: help build run test lint generate check golden manifests image e2e bench fuzz tools clean
+.PHONY: help build run test lint generate check golden manifests image e2e bench bench-cluster fuzz tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ test: ## vet and test everything, with both branches of HAProxy
 lint: ## look for what the conventions forbid
 	@$(need_go)
 	@lint="$$(tests/tools/gotool.sh golangci-lint)"; "$$lint" run ./...; \
-	for module in tests/deploy tests/kube; do (cd "$$module" && "$$lint" run ./...); done
+	for module in tests/deploy tests/kube; do (cd "$$module" && "$$lint" run --build-tags bench ./...); done
 
 generate: ## write the reference pages in docs/ anew
 	@$(need_go)
@@ -100,6 +100,11 @@ e2e: ## test with a real Kubernetes control plane and pods (as root; builds it o
 bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
 	@$(need_go)
 	@$(haproxies); $(GO) run ./tests/bench $(BENCH_FLAGS)
+
+bench-cluster: ## measure with a real control plane what a write takes until traffic shows it (as root; BENCH_FLAGS=...)
+	@$(need_go)
+	@tests/tools/controlplane.sh path >/dev/null
+	@$(haproxies); cd tests/kube && $(GO) test -tags bench -count=1 -timeout 60m -v ./bench -args $(BENCH_FLAGS)
 
 fuzz: ## run each fuzz target for FUZZ_TIME (default 30s)
 	@$(need_go)

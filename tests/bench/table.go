@@ -96,8 +96,25 @@ func (b *bench) page(name string) error {
 		}
 		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", r.what, r.target, r.value, r.verdict)
 	}
+	text.WriteString(clusterPart(name))
 	return os.WriteFile(name, []byte(text.String()), 0o644)
 }
+
+// clusterPart is the part of the page that `make bench-cluster` writes: it stays.
+func clusterPart(name string) string {
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return "" // there is no page yet
+	}
+	_, part, found := strings.Cut(string(old), clusterMark)
+	if !found {
+		return ""
+	}
+	return clusterMark + part
+}
+
+// clusterMark begins that part.
+const clusterMark = "\n<!-- Written by: make bench-cluster -->\n"
 
 const pageHead = `# Performance
 

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"maps"
 	"os"
@@ -69,7 +70,7 @@ func tryRender(values map[string]any, kubeVersion string) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(chart, all)
+	files, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,8 @@ else
   failed=$((failed + 1))
 fi
 
+part "e2e: a real control plane" "$make" --no-print-directory e2e
+
 line="$passed passed, $failed failed"
 [[ $skipped -eq 0 ]] || line+=", $skipped skipped"
 [[ -z ${CHECK_SUMMARY:-} ]] || echo "$line" >"$CHECK_SUMMARY"
