@@ -127,31 +127,13 @@ func program(t *testing.T, stdin string, args ...string) (string, int) {
 	return string(out), command.ProcessState.ExitCode()
 }
 
-// awaited are flags that the chart gives and that the program gets with its commands for a
-// cluster. A row goes when the program knows the flag.
-var awaited = []string{"--publish-service", "--publish-address", "--update-status", "--leader-elect"}
-
-func isAwaited(arg string) bool {
-	name, _, _ := strings.Cut(arg, "=")
-	return slices.Contains(awaited, name)
-}
-
-func TestAwaitedFlags(t *testing.T) {
-	help, _ := program(t, "", "run", "--help")
-	for _, flag := range awaited {
-		if strings.Contains(help, flag+" ") {
-			t.Errorf("sluice run knows %s: remove it from the awaited flags", flag)
-		}
-	}
-}
-
 // checkPrograms shows the command lines and the settings to the program itself.
 func (o *objects) checkPrograms(manifests string) {
 	for _, c := range slices.Concat(o.template.Spec.InitContainers, o.template.Spec.Containers) {
 		if len(c.Command) > 0 {
 			continue // HAProxy
 		}
-		if out, code := program(o.t, "", append(slices.DeleteFunc(slices.Clone(c.Args), isAwaited), "--help")...); code != 0 {
+		if out, code := program(o.t, "", append(slices.Clone(c.Args), "--help")...); code != 0 {
 			o.t.Errorf("container %s: sluice does not take its flags: %s", c.Name, out)
 		}
 	}
