@@ -32,6 +32,7 @@ func TestPods(t *testing.T) {
 	t.Run("HAProxy outlives a killed sluice, which is started again", func(t *testing.T) { killInPod(t, c) })
 	t.Run("a new version rolls out under load", func(t *testing.T) { rollOut(t, c) })
 	t.Run("nothing is left when it is removed", func(t *testing.T) { removed(t, c) })
+	t.Run("HAProxy may have a container of its own", func(t *testing.T) { twoContainers(t, c) })
 }
 
 // rolledOut is nil if the Deployment has its pods, all of the newest template.
@@ -220,4 +221,32 @@ func removed(t *testing.T, c *kube.Cluster) {
 		}
 		return nil
 	})
+}
+
+// twoContainers: sluice ends and is started by the kubelet then; HAProxy doesn't notice.
+func twoContainers(t *testing.T, c *kube.Cluster) {
+	apply(t, c, installed(t, "deploy/manifests/two-containers.yaml"))
+	kube.Eventually(t, "both pods are ready", func() error { return rolledOut(t, c) })
+	b := &balancer{}
+	if err := b.follow(t, c); err != nil {
+		t.Fatal(err)
+	}
+	haproxies := processes(t, "haproxy")
+	l := startLoad(t, b.request)
+	for _, pid := range processes(t, "sluice") {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, c, ingress("split", "split.test", "Prefix / web"))
+	for _, pod := range sluicePods(t, c) {
+		kube.Eventually(t, pod.Name+" serves what came later", func() error {
+			a, err := ask(pod.Status.PodIP, "http://split.test/")
+			return check(a, err, http.StatusOK, "web")
+		})
+	}
+	l.end(t)
+	if now := processes(t, "haproxy"); !slices.Equal(now, haproxies) {
+		t.Errorf("HAProxy has pids %v, it had %v", now, haproxies)
+	}
 }
