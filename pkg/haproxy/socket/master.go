@@ -31,6 +31,9 @@ func (m *Master) Reload(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if !m.workerAnswers(ctx) {
+		return m.reload(ctx)
+	}
 	logs, err := m.native(ctx)
 	switch {
 	case err == nil:
@@ -40,11 +43,23 @@ func (m *Master) Reload(ctx context.Context) (string, error) {
 	case strings.HasPrefix(err.Error(), "failed to reload"):
 		return logs, &Refused{Logs: logs}
 	case strings.HasPrefix(err.Error(), "cannot reload"):
-		// Nothing was sent: client-native does not know the version, since it asks the
-		// current worker for it, which there may be none of after a refused reload.
-		return m.reload(ctx)
+		return m.reload(ctx) // nothing was sent: the worker went away before it said its version
 	}
 	return m.settle(ctx, before)
+}
+
+// firstAnswer bounds the wait for a worker that is only asked whether it answers.
+const firstAnswer = 250 * time.Millisecond
+
+// workerAnswers tells whether there is a worker that says its version, which client-native
+// asks for before it reloads. While the first worker loads, and after a refused reload, there
+// is none: the master says "Can't find the target PID" then and leaves the connection
+// open, which client-native would read for 30 seconds.
+func (m *Master) workerAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
+	defer cancel()
+	answer, err := m.ask(ctx, "@1 show version")
+	return err == nil && !strings.Contains(answer, "Can't find")
 }
 
 // native reloads through client-native. It knows no context and gives up after 30

@@ -85,6 +85,23 @@ func TestReloadEndsAtTheDeadline(t *testing.T) {
 	}
 }
 
+// While the first worker loads, the master answers what is meant for a worker and never
+// closes the connection.
+func TestReloadWhileTheFirstWorkerLoads(t *testing.T) {
+	f := newFake(t, func(c command) (string, error) {
+		switch {
+		case c.line == "show proc":
+			return "1 master 0 0d00h00m01s 3.4\n# workers\n2 worker 0 0d00h00m01s 3.4", errClose
+		case strings.HasPrefix(c.line, "reload"):
+			return "Success=1\n--\nLoading success.", errClose
+		}
+		return "", errHang
+	})
+	if logs, err := NewMaster(f.path).Reload(deadline(t, 10*time.Second)); err != nil || logs != "Loading success." {
+		t.Errorf("logs %q, error %v", logs, err)
+	}
+}
+
 func TestParseProcesses(t *testing.T) {
 	text := `#<PID>          <type>          <reloads>       <uptime>        <version>
 19140           master          2 [failed: 1]   0d00h00m08s     3.2.26-1
