@@ -114,7 +114,9 @@ func (d *driver) startController(ctx context.Context) {
 	d.must(err)
 	config, err := d.cluster.Kubeconfig("sluice", user)
 	d.must(err)
-	folder := d.t.TempDir()
+	// In memory, as the chart's volumes are: a disk's fsync would be measured otherwise.
+	folder := filepath.Join(d.cluster.Folder, "sluice")
+	d.must(os.Mkdir(folder, 0o755))
 	log, err := os.Create(filepath.Join(d.cluster.Logs, "sluice.log"))
 	d.must(err)
 	command := exec.Command(kube.Program(d.t, "sluice"), "run", "--kubeconfig", config,
