@@ -91,7 +91,7 @@ image: ## build the container image (IMAGE=..., VERSION=..., CONTAINER_TOOL=dock
 	@command -v $(CONTAINER_TOOL) >/dev/null || { echo "$(CONTAINER_TOOL) is missing: install Docker, or name another tool with CONTAINER_TOOL" >&2; exit 2; }
 	$(CONTAINER_TOOL) build -f rootfs/Dockerfile -t "$(IMAGE):$(VERSION)" --build-arg "VERSION=$(VERSION)" .
 
-e2e: ## test with a real Kubernetes control plane and pods (as root; builds it once, some 12 CPU-minutes)
+e2e: ## test with a real Kubernetes control plane and pods (as root; builds it once, 12 to 22 CPU-minutes)
 	@$(need_go)
 	@tests/tools/controlplane.sh path >/dev/null
 	@cd tests/kube && $(GO) vet ./...

@@ -4,12 +4,11 @@
 #
 #   controlplane.sh path
 #
-# The first build compiles Kubernetes: about 12 CPU-minutes and 2 GB of module and build cache. The binary (about 150 MB)
+# The first build compiles Kubernetes: 12 to 22 CPU-minutes and 2 GB of module and build cache. The binary (about 150 MB)
 # is kept for each set of versions and Go release in a cache outside the clone ($SLUICE_TOOLS_CACHE, default
 # ~/.cache/sluice-tools), so that this happens once a machine and not once a clone.
 #
-# Nothing is installed into the system, but for the package iproute2 where `ip` is missing and this runs as root: pods
-# and the control plane get network namespaces.
+# Nothing is installed into the system.
 
 set -euo pipefail
 
@@ -30,16 +29,6 @@ die() {
   exit 2
 }
 
-# need_ip sees to it that network namespaces can be made.
-need_ip() {
-  command -v ip >/dev/null && return
-  if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
-    die "the program 'ip' is missing" "install the package iproute2"
-  fi
-  say "installing the package iproute2, which has the program 'ip'"
-  apt-get install -qq --no-install-recommends -y iproute2 >&2 || die "iproute2 could not be installed" "install it yourself"
-}
-
 # assets_of prints KUBEBUILDER_ASSETS if all programs are in it.
 assets_of() {
   local program
@@ -56,7 +45,7 @@ build() {
   link="-s -w -X k8s.io/component-base/version.gitVersion=$version"
   link+=" -X k8s.io/component-base/version.gitMajor=$(cut -d. -f1 <<<"${version#v}")"
   link+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
-  say "building etcd, kube-apiserver and kube-controller-manager $version (once; about 12 CPU-minutes)"
+  say "building etcd, kube-apiserver and kube-controller-manager $version (once; 12 to 22 CPU-minutes)"
   rm -rf "$folder.new"
   mkdir -p "$folder.new"
   # GOFLAGS and GOWORK of the caller are about the product. No -trimpath: the linter, which asks for compiled packages
@@ -86,5 +75,4 @@ path() {
 }
 
 [[ ${1:-path} == path ]] || die "unknown command '$1'" "try '$0 path'"
-need_ip
 if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then assets_of "$KUBEBUILDER_ASSETS"; else path; fi
