@@ -21,6 +21,9 @@ func (r BackendRef) Key() string {
 	for _, layer := range r.Layers {
 		h.Sum(layer.Digest()).Str(layer.Origin.String())
 	}
+	if g := r.Gateway; g != nil {
+		h.Bool(g.H2).Sum(g.Filters.Digest()).Str(g.ClientCertificate.String())
+	}
 	return r.Namespace + "/" + r.Service + "/" + r.Port + "/" + h.Digest().String()
 }
 

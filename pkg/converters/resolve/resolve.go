@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
@@ -49,10 +50,23 @@ type BackendRef struct {
 	Deny int
 	// TCP: connections are handed on as they are, see Shape.TCP.
 	TCP bool
+	// Gateway is what only references of the Gateway API say; nil for all others.
+	Gateway *GatewayRef
 	// Origin is the object that asks, with the field: findings about a missing Service are
 	// its findings. It is no part of the key: of several askers with one key, any may stand
 	// here. Always set where a Service is named.
 	Origin model.Origin
+}
+
+// GatewayRef is what a reference of the Gateway API says beside the Service and its port. A
+// Service that is missing, or has not that port, answers 500 then, not 503; the
+// BackendTLSPolicies of the Service count; appProtocol says what servers speak.
+type GatewayRef struct {
+	Filters *Filters // of the rule and of the reference together; nil: none
+	// H2: servers speak HTTP/2, whatever the Service says (gRPC).
+	H2 bool
+	// ClientCertificate is the Secret that servers are shown; zero: none.
+	ClientCertificate snapshot.Key
 }
 
 // BackendFragment is the result of one backend unit.

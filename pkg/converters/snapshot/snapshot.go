@@ -7,6 +7,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
@@ -24,11 +25,29 @@ const (
 	ConfigMap     Kind = "ConfigMap"
 	Namespace     Kind = "Namespace"
 
+	GatewayClass     Kind = "GatewayClass"
+	Gateway          Kind = "Gateway"
+	ListenerSet      Kind = "ListenerSet"
+	HTTPRoute        Kind = "HTTPRoute"
+	GRPCRoute        Kind = "GRPCRoute"
+	TLSRoute         Kind = "TLSRoute"
+	TCPRoute         Kind = "TCPRoute"
+	UDPRoute         Kind = "UDPRoute"
+	ReferenceGrant   Kind = "ReferenceGrant"
+	BackendTLSPolicy Kind = "BackendTLSPolicy"
+
 	// Endpoints is no object: the key stands for all EndpointSlices of one Service.
 	Endpoints Kind = "Endpoints"
 	// DefaultClass is no object: the key stands for the set of IngressClasses that are
 	// marked as default.
 	DefaultClass Kind = "DefaultClass"
+	// ListenerSets is no object: the key stands for all ListenerSets whose parent is one Gateway.
+	ListenerSets Kind = "ListenerSets"
+	// ReferenceGrants is no object: the key stands for all ReferenceGrants of one namespace,
+	// and has no name.
+	ReferenceGrants Kind = "ReferenceGrants"
+	// BackendTLSPolicies is no object: the key stands for all policies that target one Service.
+	BackendTLSPolicies Kind = "BackendTLSPolicies"
 )
 
 // Key names an object, or one of the sets described at the kinds.
@@ -66,8 +85,8 @@ type SecretData struct {
 // Change is one event: an object's new form, or its end.
 //
 // Object is a pointer to a typed object (networkingv1.Ingress, networkingv1.IngressClass,
-// corev1.Service, discoveryv1.EndpointSlice, corev1.ConfigMap, corev1.Namespace) or a
-// *SecretData; nil says that the object is gone.
+// corev1.Service, discoveryv1.EndpointSlice, corev1.ConfigMap, corev1.Namespace, and those
+// of the Gateway API in their v1 form) or a *SecretData; nil says that the object is gone.
 type Change struct {
 	Key      Key
 	Object   any
@@ -78,7 +97,7 @@ type Change struct {
 type Snapshot struct {
 	objects   map[Key]any
 	positions map[Key]Position
-	slices    map[Key]map[Key]*discoveryv1.EndpointSlice // key of kind Endpoints -> its slices
+	sets      map[Key]map[Key]any // key of a set -> its members
 	names     map[Kind]map[Key]struct{}
 }
 
@@ -87,7 +106,7 @@ func New() *Snapshot {
 	return &Snapshot{
 		objects:   map[Key]any{},
 		positions: map[Key]Position{},
-		slices:    map[Key]map[Key]*discoveryv1.EndpointSlice{},
+		sets:      map[Key]map[Key]any{},
 		names:     map[Kind]map[Key]struct{}{},
 	}
 }
@@ -100,8 +119,8 @@ func (s *Snapshot) Apply(changes []Change) []Key {
 		touched[c.Key] = struct{}{}
 		before := s.objects[c.Key]
 		for _, object := range []any{before, c.Object} {
-			if key, ok := setOf(object); ok {
-				touched[key] = struct{}{}
+			for _, set := range setsOf(object) {
+				touched[set] = struct{}{}
 			}
 		}
 		s.put(c, before)
@@ -110,11 +129,10 @@ func (s *Snapshot) Apply(changes []Change) []Key {
 }
 
 func (s *Snapshot) put(c Change, before any) {
-	if slice, ok := before.(*discoveryv1.EndpointSlice); ok {
-		set := endpointsKey(slice)
-		delete(s.slices[set], c.Key)
-		if len(s.slices[set]) == 0 {
-			delete(s.slices, set)
+	for _, set := range setsOf(before) {
+		delete(s.sets[set], c.Key)
+		if len(s.sets[set]) == 0 {
+			delete(s.sets, set)
 		}
 	}
 	if c.Object == nil {
@@ -131,30 +149,42 @@ func (s *Snapshot) put(c Change, before any) {
 		s.names[c.Key.Kind] = map[Key]struct{}{}
 	}
 	s.names[c.Key.Kind][c.Key] = struct{}{}
-	if slice, ok := c.Object.(*discoveryv1.EndpointSlice); ok {
-		set := endpointsKey(slice)
-		if s.slices[set] == nil {
-			s.slices[set] = map[Key]*discoveryv1.EndpointSlice{}
+	for _, set := range setsOf(c.Object) {
+		if s.sets[set] == nil {
+			s.sets[set] = map[Key]any{}
 		}
-		s.slices[set][c.Key] = slice
+		s.sets[set][c.Key] = c.Object
 	}
 }
 
-// setOf is the key of the set that an object is a member of.
-func setOf(object any) (Key, bool) {
+// setsOf are the keys of the sets that an object is a member of.
+func setsOf(object any) []Key {
 	switch o := object.(type) {
 	case *discoveryv1.EndpointSlice:
-		return endpointsKey(o), true
+		return []Key{{Endpoints, o.Namespace, o.Labels[discoveryv1.LabelServiceName]}}
 	case *networkingv1.IngressClass:
 		if o.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
-			return Key{Kind: DefaultClass}, true
+			return []Key{{Kind: DefaultClass}}
 		}
+	case *gatewayv1.ListenerSet:
+		parent := o.Spec.ParentRef
+		namespace := o.Namespace
+		if parent.Namespace != nil {
+			namespace = string(*parent.Namespace)
+		}
+		return []Key{{ListenerSets, namespace, string(parent.Name)}}
+	case *gatewayv1.ReferenceGrant:
+		return []Key{{Kind: ReferenceGrants, Namespace: o.Namespace}}
+	case *gatewayv1.BackendTLSPolicy:
+		var sets []Key
+		for _, target := range o.Spec.TargetRefs {
+			if target.Group == "" && target.Kind == gatewayv1.Kind(Service) {
+				sets = append(sets, Key{BackendTLSPolicies, o.Namespace, string(target.Name)})
+			}
+		}
+		return sets
 	}
-	return Key{}, false
-}
-
-func endpointsKey(slice *discoveryv1.EndpointSlice) Key {
-	return Key{Endpoints, slice.Namespace, slice.Labels[discoveryv1.LabelServiceName]}
+	return nil
 }
 
 // Keys are the keys of all objects of a kind, sorted. It takes time for all of them: for

@@ -45,15 +45,7 @@ func (v *View) IngressClass(name string) *networkingv1.IngressClass {
 
 // DefaultClasses are the classes marked as default, sorted by name.
 func (v *View) DefaultClasses() []*networkingv1.IngressClass {
-	v.Note(Key{Kind: DefaultClass})
-	var classes []*networkingv1.IngressClass
-	for _, key := range v.snapshot.Keys(IngressClass) {
-		class := v.snapshot.objects[key].(*networkingv1.IngressClass)
-		if _, ok := setOf(class); ok {
-			classes = append(classes, class)
-		}
-	}
-	return classes
+	return members[*networkingv1.IngressClass](v, Key{Kind: DefaultClass})
 }
 
 // Service looks up a Service.
@@ -63,16 +55,7 @@ func (v *View) Service(namespace, name string) *corev1.Service {
 
 // Slices are the EndpointSlices of a Service, sorted by name.
 func (v *View) Slices(namespace, service string) []*discoveryv1.EndpointSlice {
-	set := Key{Endpoints, namespace, service}
-	v.Note(set)
-	members := v.snapshot.slices[set]
-	list := make([]*discoveryv1.EndpointSlice, 0, len(members))
-	for _, key := range slices.SortedFunc(maps.Keys(members), CompareKeys) {
-		if _, substituted := v.forms[key]; !substituted {
-			list = append(list, members[key])
-		}
-	}
-	return list
+	return members[*discoveryv1.EndpointSlice](v, Key{Endpoints, namespace, service})
 }
 
 // Secret looks up a Secret.
@@ -83,6 +66,29 @@ func (v *View) Secret(namespace, name string) *SecretData {
 // ConfigMap looks up a ConfigMap.
 func (v *View) ConfigMap(namespace, name string) *corev1.ConfigMap {
 	return look[*corev1.ConfigMap](v, Key{ConfigMap, namespace, name})
+}
+
+// Namespace looks up a Namespace, for its labels.
+func (v *View) Namespace(name string) *corev1.Namespace {
+	return look[*corev1.Namespace](v, Key{Kind: Namespace, Name: name})
+}
+
+// members are the objects of a set, sorted by namespace and name. One that is shown in
+// another form, or hidden, is shown so.
+func members[T any](v *View, set Key) []T {
+	v.Note(set)
+	of := v.snapshot.sets[set]
+	list := make([]T, 0, len(of))
+	for _, key := range slices.SortedFunc(maps.Keys(of), CompareKeys) {
+		object := of[key]
+		if form, substituted := v.forms[key]; substituted {
+			object = form
+		}
+		if member, ok := object.(T); ok {
+			list = append(list, member)
+		}
+	}
+	return list
 }
 
 func look[T any](v *View, key Key) T {

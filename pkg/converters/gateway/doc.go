@@ -1,0 +1,18 @@
+// Package gateway turns one object of the Gateway API into a Fragment: a Gateway (with the
+// ListenerSets attached to it) into its listeners, a route into the listeners it is attached
+// to and the rules that it brings there, each with the conditions that its status shall show.
+//
+// First attach, then emit: a route looks its parents up, and asks of each listener whether
+// kind, namespace, hostname and port fit; what is attached brings rules whose backends are
+// resolve.BackendRefs. Each function is a pure function of one object and of what the View
+// hands out; a look-up of something that does not exist is noted like any other, so that a
+// Service, a Namespace, a Secret or a ReferenceGrant that comes or goes runs again what looked
+// for it and nothing else.
+//
+// Which of several rules takes a request, how many routes a listener has and which of two
+// Gateways gets an address is not decided here: these are facts across objects, and memo's
+// fold.
+//
+// It may import settings, resolve, snapshot and report, and of the HAProxy side model and
+// token. It stands within Convert.
+package gateway
