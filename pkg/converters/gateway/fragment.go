@@ -3,7 +3,6 @@ package gateway
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -45,21 +44,29 @@ type ClientAuth struct {
 	Fallback bool
 }
 
-// GatewayFragment is what one Gateway comes to.
-type GatewayFragment struct {
-	Mine      bool // of a class of this controller; otherwise nothing else is set
-	Created   time.Time
-	Listeners []Listener // of the Gateway, then of its ListenerSets, in the order of precedence
-	// Addresses are those that the Gateway asks for; AnyAddress: one more that it leaves to us.
-	Addresses []string
+// Fragment is what one Gateway comes to.
+type Fragment struct {
+	Mine       bool // of a class of this controller; otherwise nothing else is set
+	Created    time.Time
+	Generation int64
+	Listeners  []Listener // of the Gateway, then of its ListenerSets, in the order of precedence
+	// Addresses are those that the Gateway asks for, in canonical form where they are
+	// addresses; AnyAddress: one more that it leaves to us.
+	Addresses  []string
+	AnyAddress bool
+	// Labels and Annotations are those that what is made for the Gateway shall carry
+	// (spec.infrastructure).
+	Labels, Annotations map[string]string
 	// ClientCertificate is the Secret that servers are shown (spec.tls.backend); zero: none.
 	ClientCertificate snapshot.Key
 	// Status is that of the Gateway, but for what is known in the fold only: addresses, the
-	// numbers of attached routes and of ListenerSets, and what follows for Programmed.
+	// numbers of attached routes, and what follows for Programmed; see Placed.
 	Status gatewayv1.GatewayStatus
 	// Sets are the statuses of all ListenerSets that name the Gateway as parent, in the same way.
 	Sets     []SetStatus
 	Findings []report.Finding
+
+	key snapshot.Key
 }
 
 // SetStatus is the status of one ListenerSet.
@@ -118,6 +125,11 @@ type Rule struct {
 type Attachment struct {
 	Listener ListenerID
 	Hosts    []string // sorted; for connections without names: token.AnyHost
+	// Rules are in the order of the route. They differ from one listener to the next where the
+	// Gateway's settings, its client certificate or the listener's port say so; otherwise it is
+	// the same slice.
+	Rules   []Rule
+	Parents []int // the entries of RouteFragment.Parents by which the route came here; sorted
 }
 
 // RouteFragment is what one route comes to.
@@ -127,7 +139,6 @@ type RouteFragment struct {
 	Created     time.Time
 	Generation  int64
 	Attachments []Attachment // sorted by listener
-	Rules       []Rule       // in the order of the route
 	// Parents are the entries of the status that are this controller's, in the order of the
 	// spec. They are complete but for lastTransitionTime, which the writer sets.
 	Parents  []gatewayv1.RouteParentStatus
@@ -146,9 +157,4 @@ type PolicyFragment struct {
 	// lastTransitionTime; none where no route of ours leads to a target.
 	Ancestors []gatewayv1.PolicyAncestorStatus
 	Findings  []report.Finding
-}
-
-// condition is a condition without its time, which the writer sets.
-func condition(kind string, status metav1.ConditionStatus, reason, message string, generation int64) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
 }

@@ -1,10 +1,10 @@
 package ingress
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
@@ -85,13 +85,5 @@ func (c Class) parameters(v *snapshot.View, class *networkingv1.IngressClass) ([
 	if object == nil {
 		return nil, []report.Finding{report.New(report.ClassParameters, origin, "there is no ConfigMap %s/%s; create it", namespace, p.Name)}
 	}
-	return []settings.Layer{ConfigMapLayer(object)}, nil
-}
-
-// ConfigMapLayer are the options that a ConfigMap holds.
-func ConfigMapLayer(object *corev1.ConfigMap) settings.Layer {
-	return settings.Layer{
-		Origin: model.Origin{Kind: string(snapshot.ConfigMap), Namespace: object.Namespace, Name: object.Name, Field: "data."},
-		Raw:    object.Data,
-	}
+	return []settings.Layer{resolve.ConfigMapLayer(object)}, nil
 }

@@ -77,7 +77,7 @@ func (c *converter) rules(rules []networkingv1.IngressRule, hasDefault bool) []s
 	for i := range rules {
 		rule := &rules[i]
 		field := "spec.rules[" + strconv.Itoa(i) + "]"
-		host, err := checkHost(rule.Host)
+		host, err := token.RuleHost(rule.Host)
 		if err != nil {
 			c.report(report.HostInvalid, field+".host", "host %.260q is not valid: %v", rule.Host, err)
 			continue
@@ -100,7 +100,7 @@ func (c *converter) rules(rules []networkingv1.IngressRule, hasDefault bool) []s
 }
 
 func (c *converter) path(host string, p *networkingv1.HTTPIngressPath, field string) {
-	path, err := checkPath(p.Path)
+	path, err := token.Path(p.Path)
 	if err != nil {
 		c.report(report.PathInvalid, field+".path", "path %.100q is not valid: %v", p.Path, err)
 		return
@@ -230,7 +230,7 @@ func (c *converter) tls(entries []networkingv1.IngressTLS, ruleHosts []string) {
 		}
 		claimed := false
 		for j, text := range entry.Hosts {
-			host, err := checkHost(text)
+			host, err := token.RuleHost(text)
 			if err == nil && host == token.AnyHost {
 				err = fmt.Errorf("it is empty")
 			}

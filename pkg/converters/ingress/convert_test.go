@@ -331,30 +331,6 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-func TestNormalise(t *testing.T) {
-	cases := map[string]struct{ path, want string }{
-		"an ordinary path stays":                                                        {"/foo/bar.html", "/foo/bar.html"},
-		"escapes of unreserved characters are decoded":                                  {"/%61dmin/%7E", "/admin/~"},
-		"escapes that say something else get upper case digits, the others are decoded": {"/a%2fb%3A", "/a%2Fb:"},
-		"a broken escape stays":                                                         {"/a%2/%zz%", "/a%2/%zz%"},
-		"double slashes are one":                                                        {"/a//b///", "/a/b/"},
-		"dot segments are resolved":                                                     {"/a/./b/../c/..", "/a/"},
-		"the root has no parent":                                                        {"/../..", "/"},
-		"escaped dot segments are dot segments":                                         {"/a/%2e%2E/b", "/b"},
-		"a name that begins with a dot stays":                                           {"/.well-known/x", "/.well-known/x"},
-		"characters outside ASCII are escaped as clients do":                            {"/ä", "/%C3%A4"},
-		"a quote is escaped as clients do":                                              {`/"`, "/%22"},
-		"an escaped percent sign is not decoded another time":                           {"/%2561", "/%2561"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got, err := checkPath(c.path); err != nil || got != c.want {
-				t.Errorf("%s becomes %s (%v), want %s", c.path, got, err, c.want)
-			}
-		})
-	}
-}
-
 func TestAnIngressThatDoesNotExistIsAnEmptyFragment(t *testing.T) {
 	s := snapshot.New()
 	set, _ := settings.Globals(settings.Layer{})

@@ -41,7 +41,7 @@ func (c *converter) tcp(spec *networkingv1.IngressSpec) {
 	for i := range spec.Rules {
 		rule := &spec.Rules[i]
 		field := "spec.rules[" + strconv.Itoa(i) + "]"
-		host, err := checkHost(rule.Host)
+		host, err := token.RuleHost(rule.Host)
 		switch {
 		case err != nil:
 			c.report(report.HostInvalid, field+".host", "host %.260q is not valid: %v", rule.Host, err)

@@ -44,7 +44,7 @@ func (m *Memo) runGlobal() {
 	var layer settings.Layer
 	if key := m.options.ConfigMap; key != (snapshot.Key{}) {
 		if object := v.ConfigMap(key.Namespace, key.Name); object != nil {
-			layer = ingress.ConfigMapLayer(object)
+			layer = resolve.ConfigMapLayer(object)
 		}
 	}
 	set, findings := settings.Globals(layer)

@@ -22,7 +22,7 @@ func (r BackendRef) Key() string {
 		h.Sum(layer.Digest()).Str(layer.Origin.String())
 	}
 	if g := r.Gateway; g != nil {
-		h.Bool(g.H2).Sum(g.Filters.Digest()).Str(g.ClientCertificate.String())
+		h.Bool(g.H2, g.Passthrough, g.UDP).Sum(g.Filters.Digest()).Str(g.ClientCertificate.String())
 	}
 	return r.Namespace + "/" + r.Service + "/" + r.Port + "/" + h.Digest().String()
 }

@@ -42,13 +42,14 @@ type PathModifier struct {
 	Path   string
 }
 
-// Redirect is an answer that sends the client elsewhere. What is empty or zero is that of
-// the request.
+// Redirect is an answer that sends the client elsewhere. What is empty is that of the
+// request.
 type Redirect struct {
 	Status int
 	Scheme string
-	Host   string
-	// Port is the listener's where neither scheme nor port is given.
+	Host   string // without a port
+	// Port stands behind the host, whatever port the request names; 0: none. The converter has
+	// decided it by the route and the listener.
 	Port int
 	Path *PathModifier
 }

@@ -4,8 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
@@ -32,6 +35,14 @@ func AnnotationLayers(object model.Origin, annotations map[string]string) []sett
 		}
 	}
 	return layers
+}
+
+// ConfigMapLayer are the options that a ConfigMap holds.
+func ConfigMapLayer(object *corev1.ConfigMap) settings.Layer {
+	return settings.Layer{
+		Origin: model.Origin{Kind: string(snapshot.ConfigMap), Namespace: object.Namespace, Name: object.Name, Field: "data."},
+		Raw:    object.Data,
+	}
 }
 
 // scopes are those of the options that the layers of a BackendRef may hold. Those of a

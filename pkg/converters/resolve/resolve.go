@@ -65,8 +65,14 @@ type GatewayRef struct {
 	Filters *Filters // of the rule and of the reference together; nil: none
 	// H2: servers speak HTTP/2, whatever the Service says (gRPC).
 	H2 bool
-	// ClientCertificate is the Secret that servers are shown; zero: none.
+	// ClientCertificate is the Secret that servers are shown over TLS; zero: none. One that is
+	// missing is a matter of the Gateway, and is not shown.
 	ClientCertificate snapshot.Key
+	// Passthrough: TLS is between client and server, so policies that ask for TLS to the
+	// servers have no effect.
+	Passthrough bool
+	// UDP: the port is one for datagrams.
+	UDP bool
 }
 
 // BackendFragment is the result of one backend unit.

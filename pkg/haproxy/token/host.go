@@ -1,6 +1,10 @@
 package token
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // Bounds of names (RFC 1035, 2.3.4).
 const (
@@ -36,4 +40,29 @@ func isLabel(s string, underscore bool) bool {
 		}
 	}
 	return true
+}
+
+// RuleHost is the host of a rule as a key spells it: in lower case, AnyHost if it is empty.
+// It must be a DNS name of labels without underscores, as the APIs of Kubernetes define it, or
+// one behind a "*.".
+func RuleHost(host string) (string, error) {
+	if host == "" {
+		return AnyHost, nil
+	}
+	host = strings.ToLower(host)
+	name := strings.TrimPrefix(host, "*.")
+	if len(name) > maxHost {
+		return "", errors.New("it is longer than 253 characters")
+	}
+	numeric := true // an IPv4 address looks like a DNS name
+	for label := range strings.SplitSeq(name, ".") {
+		if !IsLabel(label) {
+			return "", fmt.Errorf("%.70q is not a label of letters, digits and '-'", label)
+		}
+		numeric = numeric && strings.Trim(label, "0123456789") == ""
+	}
+	if numeric {
+		return "", errors.New("a host is a name, not an address")
+	}
+	return host, nil
 }

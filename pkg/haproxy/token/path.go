@@ -1,48 +1,21 @@
-package ingress
+package token
 
 import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
 // maxPath bounds a path, so that its key fits one runtime command and HAProxy's buffer.
 const maxPath = 2048
 
-// checkHost is the host of a rule as a key spells it: in lower case, token.AnyHost if it is empty.
-// It must be a DNS name as the Ingress API defines it, or one behind a "*." that stands for
-// exactly one label.
-func checkHost(host string) (string, error) {
-	if host == "" {
-		return token.AnyHost, nil
-	}
-	host = strings.ToLower(host)
-	name := strings.TrimPrefix(host, "*.")
-	if len(name) > 253 {
-		return "", errors.New("it is longer than 253 characters")
-	}
-	numeric := true // an IPv4 address looks like a DNS name
-	for label := range strings.SplitSeq(name, ".") {
-		if !token.IsLabel(label) {
-			return "", fmt.Errorf("%.70q is not a label of letters, digits and '-'", label)
-		}
-		numeric = numeric && strings.Trim(label, "0123456789") == ""
-	}
-	if numeric {
-		return "", errors.New("a host is a name, not an address")
-	}
-	return host, nil
-}
-
-// checkPath is the path of a rule as the frontend spells the path of a request before it
+// Path is the path of a rule as the frontend spells the path of a request before it
 // looks it up; "/" if it is empty.
-func checkPath(path string) (string, error) {
+func Path(path string) (string, error) {
 	if path == "" {
 		return "/", nil
 	}
-	if err := token.CheckText(path, ""); err != nil {
+	if err := CheckText(path, ""); err != nil {
 		return "", err
 	}
 	switch {
@@ -63,21 +36,21 @@ func checkPath(path string) (string, error) {
 // no double slashes, no dot segments. Bytes that stand in no request are escaped, as
 // clients do. See RFC 3986, 6.2.2.
 func normalise(path string) string {
-	if strings.IndexFunc(path, special) < 0 && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
+	if strings.IndexFunc(path, escapes) < 0 && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
 		return path // nearly every path
 	}
-	return resolveDots(escape(path))
+	return resolveDots(reescape(path))
 }
 
-func special(r rune) bool { return r == '%' || r == '"' || r >= 0x80 }
+func escapes(r rune) bool { return r == '%' || r == '"' || r >= 0x80 }
 
-func escape(path string) string {
+func reescape(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {
 		c := path[i]
 		switch {
-		case c == '%' && i+2 < len(path) && hex(path[i+1]) >= 0 && hex(path[i+2]) >= 0:
-			if decoded := byte(hex(path[i+1])<<4 | hex(path[i+2])); plain(decoded) {
+		case c == '%' && i+2 < len(path) && digit(path[i+1]) >= 0 && digit(path[i+2]) >= 0:
+			if decoded := byte(digit(path[i+1])<<4 | digit(path[i+2])); sameDecoded(decoded) {
 				b.WriteByte(decoded)
 			} else {
 				fmt.Fprintf(&b, "%%%02X", decoded)
@@ -92,11 +65,11 @@ func escape(path string) string {
 	return b.String()
 }
 
-func hex(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
+func digit(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
-// plain tells whether the escape of a character says the same as the character: all that
+// sameDecoded tells whether the escape of a character says the same as the character: all that
 // can be printed, but what ends a segment, a path or an escape, or can't stand in a key.
-func plain(c byte) bool { return '!' <= c && c <= '~' && strings.IndexByte(`"#%/?\`, c) < 0 }
+func sameDecoded(c byte) bool { return '!' <= c && c <= '~' && strings.IndexByte(`"#%/?\`, c) < 0 }
 
 // resolveDots takes out empty, "." and ".." segments, the latter with the one before it. A
 // path that ends in one of them ends with a slash.
