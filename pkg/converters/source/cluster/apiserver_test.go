@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // object is what the API server of a test holds.
@@ -52,6 +53,7 @@ type apiServer struct {
 	noStreams bool           // as a server that does not know sendInitialEvents
 	asked     map[string]int // requests by "verb resource"
 	gate      chan struct{}  // holds GETs while it is open; nil: none
+	crds      []string       // resources of the Gateway API that are served
 	gets      int            // under way
 	mostGets  int
 }
@@ -79,6 +81,14 @@ func resourceFor(o runtime.Object) string {
 		return "secrets"
 	case *corev1.ConfigMap:
 		return "configmaps"
+	case *corev1.Namespace:
+		return "namespaces"
+	case *gatewayv1.GatewayClass:
+		return "gatewayclasses"
+	case *gatewayv1.Gateway:
+		return "gateways"
+	case *gatewayv1.HTTPRoute:
+		return "httproutes"
 	}
 	panic(fmt.Sprintf("no resource for %T", o))
 }
@@ -90,6 +100,10 @@ var apiVersions = map[string][2]string{
 	"endpointslices": {"discovery.k8s.io/v1", "EndpointSlice"},
 	"secrets":        {"v1", "Secret"},
 	"configmaps":     {"v1", "ConfigMap"},
+	"namespaces":     {"v1", "Namespace"},
+	"gatewayclasses": {"gateway.networking.k8s.io/v1", "GatewayClass"},
+	"gateways":       {"gateway.networking.k8s.io/v1", "Gateway"},
+	"httproutes":     {"gateway.networking.k8s.io/v1", "HTTPRoute"},
 }
 
 // put creates objects, or updates them.
@@ -174,12 +188,16 @@ func (a *apiServer) await(what string, n int) {
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if len(path) == 3 && path[0] == "apis" {
+		a.discover(w)
+		return
+	}
 	path = path[2:] // api/v1
 	if strings.HasPrefix(r.URL.Path, "/apis/") {
 		path = path[1:]
 	}
 	namespace := ""
-	if path[0] == "namespaces" {
+	if path[0] == "namespaces" && len(path) > 2 {
 		namespace, path = path[1], path[2:]
 	}
 	query, verb := r.URL.Query(), "list"
@@ -194,12 +212,12 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		field: strings.TrimPrefix(query.Get("fieldSelector"), "metadata.name="), label: query.Get("labelSelector"),
 	}
 	a.mu.Lock()
-	a.asked[verb+" "+path[0]]++
-	close(a.requests)
-	a.requests = make(chan struct{})
+	a.note(verb + " " + path[0])
 	refused, noStreams := a.refused[verb+" "+path[0]] || a.refused[verb+" "+path[0]+" in "+namespace], a.noStreams
 	a.mu.Unlock()
 	switch {
+	case strings.Contains(r.URL.Path, gatewayv1.GroupName) && !a.serves(path[0]):
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case refused:
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, path[0]+" is forbidden")
 	case verb == "get":
@@ -212,6 +230,47 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		since, _ := strconv.Atoi(query.Get("resourceVersion"))
 		a.watch(w, r, q, since, query.Get("sendInitialEvents") == "true")
 	}
+}
+
+// note counts a request. The lock is held.
+func (a *apiServer) note(what string) {
+	a.asked[what]++
+	close(a.requests)
+	a.requests = make(chan struct{})
+}
+
+// install replaces the resources of the Gateway API that are served.
+func (a *apiServer) install(resources ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.crds = resources
+}
+
+func (a *apiServer) serves(resource string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(a.crds, resource)
+}
+
+// discover tells what is served of the Gateway API.
+func (a *apiServer) discover(w http.ResponseWriter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.note("discover")
+	switch {
+	case a.refused["discover"]:
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "no role")
+		return
+	case len(a.crds) == 0:
+		http.NotFound(w, nil)
+		return
+	}
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gatewayv1.GroupVersion.String()}
+	for _, name := range a.crds {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: apiVersions[name][1], Verbs: metav1.Verbs{"list", "watch"}})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(list)
 }
 
 func fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {

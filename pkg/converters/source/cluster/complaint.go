@@ -42,6 +42,8 @@ func (w *watched) trouble() string {
 	switch {
 	case err == nil, w.isRefused() && w.without:
 		return ""
+	case w.kind.needs != "" && apierrors.IsNotFound(err):
+		return "" // it is not served any more, and soon given up
 	case w.isRefused():
 		return w.refusal()
 	}
@@ -99,6 +101,12 @@ func (s *Source) restate() {
 	for place := range s.contents.refused {
 		findings = append(findings, denied(place.Kind, place.Namespace, refusal("get", resourceOf(place.Kind), place.Namespace)+lost(place.Kind)))
 	}
+	switch err := s.found.failure; {
+	case apierrors.IsForbidden(err):
+		findings = append(findings, deniedDiscovery())
+	case err != nil:
+		troubles[describe("tell which resources of the Gateway API it serves", err)] = true
+	}
 	if err := s.contents.failure; err != nil {
 		troubles[describe("get Secrets and ConfigMaps", err)] = true
 	}
@@ -116,7 +124,11 @@ func denied(kind snapshot.Kind, namespace, message string) report.Finding {
 
 // consequence says what sluice does without the kind.
 func (w *watched) consequence() string {
-	if w.kind.name != snapshot.IngressClass {
+	switch w.kind.name {
+	case snapshot.IngressClass:
+	case snapshot.Namespace:
+		return "; meanwhile listeners that choose routes by labels of their namespaces have none"
+	default:
 		return lost(w.kind.name)
 	}
 	if class := w.source.config.Class; class != nil {

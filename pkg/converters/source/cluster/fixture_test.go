@@ -58,6 +58,7 @@ func hasty() pace {
 	p := defaultPace()
 	p.backoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 3, Cap: 20 * time.Millisecond}
 	p.grace = 30 * time.Millisecond
+	p.discover = 10 * time.Millisecond
 	return p
 }
 
@@ -127,7 +128,7 @@ func key(kind snapshot.Kind, name string) snapshot.Key {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		namespace, name = before, after
 	}
-	if kind == snapshot.IngressClass {
+	if kind == snapshot.IngressClass || kind == snapshot.GatewayClass || kind == snapshot.Namespace {
 		namespace = ""
 	}
 	return snapshot.Key{Kind: kind, Namespace: namespace, Name: name}

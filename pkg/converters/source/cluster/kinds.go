@@ -28,7 +28,10 @@ type kind struct {
 	optional bool
 	// onDemand: only names and versions are watched.
 	onDemand bool
-	client   func(c Config, namespace string) client
+	// needs is the resource of the Gateway API without which the kind is not followed: its own,
+	// mostly. Empty: the kind is always there.
+	needs  string
+	client func(c Config, namespace string) client
 	// trim cuts off what sluice does not read. The object belongs to the caller.
 	trim func(object any) metav1.Object
 }
@@ -52,8 +55,7 @@ func clientOf[L runtime.Object](c lister[L]) client {
 	}
 }
 
-// kinds are what is followed. Kinds of API groups that a cluster may lack (the Gateway API)
-// need one thing more: to be looked for, and followed from when they are served on.
+// kinds are what is followed in each cluster.
 func kinds() []kind {
 	return []kind{
 		{

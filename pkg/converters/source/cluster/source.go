@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
+	gatewayclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	Kubernetes kubernetes.Interface
 	Metadata   metadata.Interface
+	Gateway    gatewayclient.Interface // nil: the Gateway API is not followed
 	Log        *slog.Logger
 
 	// Namespaces are those to follow; none: all of them.
@@ -40,6 +42,8 @@ type pace struct {
 	backoff wait.Backoff
 	grace   time.Duration // how long a kind is refused before sluice goes on without it
 	get     time.Duration // how long one GET may take
+	// discover is the pause between two questions which kinds of the Gateway API are served.
+	discover time.Duration
 }
 
 func defaultPace() pace {
@@ -47,6 +51,8 @@ func defaultPace() pace {
 		backoff: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 10 * time.Second},
 		grace:   3 * time.Second, // an API server that starts refuses what it allows later
 		get:     10 * time.Second,
+
+		discover: 5 * time.Second,
 	}
 }
 
@@ -67,13 +73,21 @@ type Source struct {
 	synced   bool // every kind was listed once
 	watches  []*watched
 	contents contents
+	found    found
+
+	ctx     context.Context // of Run
+	running sync.WaitGroup
 }
 
 // New is a Source; nothing is asked of the API server before Run.
 func New(config Config) *Source {
 	s := &Source{config: config, pace: defaultPace(), wake: make(chan struct{}, 1)}
-	s.contents = newContents(s)
-	for _, k := range kinds() {
+	s.contents, s.found.done = newContents(s), config.Gateway == nil
+	followed := kinds()
+	if config.Gateway != nil {
+		followed = append(followed, gatewayKinds()...)
+	}
+	for _, k := range followed {
 		for _, scope := range k.scopes(config) {
 			s.watches = append(s.watches, newWatched(s, k, scope))
 		}
@@ -87,12 +101,16 @@ func (s *Source) Run(ctx context.Context, out chan<- source.Batch) error {
 	// The reflectors log through this, at levels that --log-level=debug shows.
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(s.config.Log.Handler()))
 	s.mu.Lock()
-	s.contents.ctx = ctx
-	s.mu.Unlock()
-	var running sync.WaitGroup
-	defer running.Wait()
+	s.ctx, s.contents.ctx = ctx, ctx
 	for _, w := range s.watches {
-		running.Go(func() { w.run(ctx) })
+		if w.kind.needs == "" {
+			w.wake()
+		}
+	}
+	s.mu.Unlock()
+	defer s.running.Wait()
+	if s.config.Gateway != nil {
+		s.running.Go(func() { s.discover(ctx) })
 	}
 	next := newOutbox()
 	for {
@@ -130,7 +148,7 @@ func (s *Source) emit(key snapshot.Key, object any) {
 func (s *Source) collect(next *outbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.synced = s.synced || !slices.ContainsFunc(s.watches, func(w *watched) bool { return !w.settled() })
+	s.synced = s.synced || s.found.done && !slices.ContainsFunc(s.watches, func(w *watched) bool { return !w.settled() })
 	if s.synced {
 		next.merge(s.changes, s.settled)
 		s.changes, s.settled = nil, nil

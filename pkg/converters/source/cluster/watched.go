@@ -23,10 +23,47 @@ type watched struct {
 	watching error // why the last watch could not be begun
 	refused  time.Time
 	without  bool // it may not be read, and sluice goes on without it
+
+	// Of the reflector; nil while the kind is not followed, since it is not served.
+	stop func() // ends it and waits for its end
+	// missing is how often in a row the kind was not served though it is followed.
+	missing int
 }
 
 func newWatched(s *Source, k kind, sc scope) *watched {
 	return &watched{source: s, kind: k, scope: sc, sink: newSink(s, k)}
+}
+
+// awake tells whether the kind is followed. The caller holds the lock.
+func (w *watched) awake() bool { return w.stop != nil }
+
+// wake has the kind followed. The caller holds the lock.
+func (w *watched) wake() {
+	if w.awake() {
+		return
+	}
+	ctx, cancel := context.WithCancel(w.source.ctx)
+	ended := make(chan struct{})
+	w.source.running.Go(func() {
+		defer close(ended)
+		w.run(ctx)
+	})
+	w.stop = func() {
+		cancel()
+		<-ended
+	}
+}
+
+// forget ends following a kind that is not served any more: its objects are gone.
+func (w *watched) forget() {
+	w.stop() // not under the lock, which the reflector takes
+	w.source.mu.Lock()
+	defer w.source.mu.Unlock()
+	w.sink.replace(nil)
+	w.sink.listed = false
+	w.listing, w.watching, w.refused, w.without, w.stop, w.missing = nil, nil, time.Time{}, false, nil, 0
+	w.source.restate()
+	w.source.poke()
 }
 
 // run follows the objects until ctx ends.
@@ -59,7 +96,7 @@ func (w *watched) run(ctx context.Context) {
 }
 
 // settled tells whether the source need not wait for the kind. The caller holds the lock.
-func (w *watched) settled() bool { return w.sink.listed || w.without }
+func (w *watched) settled() bool { return !w.awake() || w.sink.listed || w.without }
 
 func (w *watched) noteList(ctx context.Context, err error) {
 	if ctx.Err() != nil || passing(err) {
