@@ -303,7 +303,7 @@ func (s *served) onBackend(command plan.Command) string {
 			}
 		}
 	case plan.DelBackend:
-		for _, name := range []string{"routes-exact", "routes-prefix", "tcp"} {
+		for _, name := range []string{"routes-exact", "routes-prefix", "tcp", "hosts"} {
 			for key, value := range s.Maps[name] {
 				if value == c.Backend {
 					return key + " leads there"

@@ -1,6 +1,7 @@
 package memo
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -135,7 +136,26 @@ func (h *host) flagsOf() string {
 	case h.guarded():
 		return flagGuard
 	}
-	return flagNone
+	return cmp.Or(h.whole(), flagNone)
+}
+
+// whole is the backend that takes all paths of the host, if its only route says so: then a
+// request needs one look-up. Empty for the hosts that are no host's name.
+func (h *host) whole() string {
+	if h.name == token.AnyHost || strings.HasPrefix(h.name, wildcard) {
+		return ""
+	}
+	entry, routes := "", 0
+	h.routes.each(func(r *route) {
+		routes++
+		if r.takesAll() {
+			entry = r.entry
+		}
+	})
+	if routes != 1 {
+		return ""
+	}
+	return entry
 }
 
 // hasTLS tells whether the host, or the wildcard that covers it, has a certificate. It counts
@@ -168,7 +188,7 @@ func (h *host) guarded() bool {
 		protects = protects || r.protects
 		same = same && (entry == "" || entry == r.entry)
 		entry = r.entry
-		all = all || !r.id.exact && (r.id.key == h.name+"#" || r.id.key == h.name+"#/")
+		all = all || r.takesAll()
 	})
 	return protects && !(same && all)
 }

@@ -174,7 +174,7 @@ func TestRoutes(t *testing.T) {
 		},
 		"a missing Service answers 503, which the object that names it hears of": {
 			objects: []any{ing("a", "h.example.com/>gone", "*.example.com/>gone"), ing("b", "i.example.com/>gone")},
-			routes:  map[string]string{"h.example.com#/": "gone"}, flags: map[string]string{"h.example.com": "-"},
+			routes:  map[string]string{"h.example.com#/": "gone"}, flags: map[string]string{"h.example.com": "a_gone_80"},
 			codes: []string{
 				"ServiceMissing Ingress/a/a spec.rules[0].http.paths[0]", "ServiceMissing Ingress/a/a spec.rules[1].http.paths[0]", "ServiceMissing Ingress/a/b spec.rules[0].http.paths[0]",
 			},
@@ -189,7 +189,7 @@ func TestRoutes(t *testing.T) {
 		},
 		"TLS is a fact about hosts with rules, the wildcard's counts for those below it": {
 			objects: []any{service("s1"), ing("a", "h.example.com/>s1", "*.example.org/>s1", "x.example.org/>s1", "a.b.example.org/>s1", "tls:h.example.com=", "tls:*.example.org=", "tls:lone.example.net=")},
-			flags:   map[string]string{"h.example.com": "-", "x.example.org": "-", "a.b.example.org": "-", "lone.example.net": ""},
+			flags:   map[string]string{"h.example.com": "a_s1_80", "x.example.org": "a_s1_80", "a.b.example.org": "a_s1_80", "lone.example.net": ""},
 			tls: map[string]string{
 				"h.example.com": "t", "*.example.org": "t", "x.example.org": "t", "a.b.example.org": "", "lone.example.net": "",
 			},

@@ -276,10 +276,11 @@ func TestQuarantineLeavesNothingBehind(t *testing.T) {
 // referred to by anything.
 func inconsistency(m *model.Model) string {
 	used, profiles, values, lists := map[string]bool{}, map[string]bool{model.DefaultProfile: true}, 0, map[string]bool{}
-	for _, table := range []int{tableExact, tablePrefix, tableTCP} {
+	for _, table := range []int{tableExact, tablePrefix, tableTCP, tableHosts} {
 		for _, entry := range m.Tables[table].Entries {
-			used[entry.Value] = true
-			if m.Backends.Lookup(entry.Value) == nil {
+			name := model.LeadsTo(m.Tables[table].Name, entry.Value)
+			used[name] = true
+			if name != "" && m.Backends.Lookup(name) == nil {
 				return entry.Key + " leads to no backend"
 			}
 		}

@@ -3,6 +3,7 @@ package memo
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -36,6 +37,12 @@ type route struct {
 	// What the tables and the host's flags hold.
 	entry    string // name of the backend; empty: no entry
 	protects bool
+}
+
+// takesAll tells whether every path of the host begins with that of the route.
+func (r *route) takesAll() bool {
+	rest, ok := strings.CutPrefix(r.id.key, r.host.name)
+	return ok && !r.id.exact && (rest == "#" || rest == "#/")
 }
 
 // owner is the claim that is served: the first one, for a port the first one that can have it.

@@ -180,10 +180,11 @@ func (b backendsOf) backend(name string) bool {
 
 // not tells whether a route would lead to a backend that the worker lacks.
 func (b backendsOf) not(c plan.EditMap) bool {
-	if c.Map != model.TableExact && c.Map != model.TablePrefix && c.Map != model.TableTCP {
-		return false
-	}
 	return slices.ContainsFunc(c.Edits, func(e model.Edit) bool {
-		return e.Value != nil && *e.Value != plan.Denied && !b.backend(*e.Value)
+		if e.Value == nil {
+			return false
+		}
+		name := model.LeadsTo(c.Map, *e.Value)
+		return name != "" && name != plan.Denied && !b.backend(name)
 	})
 }

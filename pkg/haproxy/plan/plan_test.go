@@ -224,25 +224,25 @@ func TestTablesGrowLeafFirst(t *testing.T) {
 
 func TestNewProtectionIsForTheOldWorkerToo(t *testing.T) {
 	w := world{1, t}
-	with := func(shape model.Shape, routes ...model.Entry) *model.Model {
+	with := func(shape model.Shape, host string, routes ...model.Entry) *model.Model {
 		b := backend("ns_a_80_1", 1)
 		b.Profile = model.NewProfile(shape)
 		m := modelOf("a", backend("ns_a_80", 1), b.Seal())
-		m.Tables = []*model.Table{{Name: model.TablePrefix, Entries: routes}}
+		m.Tables = []*model.Table{{Name: model.TablePrefix, Entries: routes}, {Name: model.TableHosts, Entries: []model.Entry{{Key: "h", Value: host}}}}
 		m.Profiles = append(m.Profiles, b.Profile)
 		return m
 	}
 	open := model.Shape{Redirect: 301}
 	guarded := model.Shape{Redirect: 301, BasicAuth: &model.Auth{Users: &model.Userlist{Name: "u"}}}
 	root, admin := model.Entry{Key: "h#/", Value: "ns_a_80"}, model.Entry{Key: "h#/admin/", Value: "ns_a_80_1"}
-	start := w.plan(nil, with(open, root)).Next
+	start := w.plan(nil, with(open, "ns_a_80", root)).Next
 	cases := map[string]struct {
 		to   *model.Model
 		want string
 	}{
-		"a new route that protects":         {with(guarded, root, admin), "h#/admin/"},
-		"a route that protects from now on": {with(guarded, model.Entry{Key: "h#/", Value: "ns_a_80_1"}), "h#/"},
-		"a new route that protects nothing": {with(open, root, admin), ""},
+		"a new route that protects":         {with(guarded, "g", root, admin), "h#/admin/=_denied h=g"},
+		"a route that protects from now on": {with(guarded, "ns_a_80_1", model.Entry{Key: "h#/", Value: "ns_a_80_1"}), "h#/=_denied h=_denied"},
+		"a new route that protects nothing": {with(open, "-", root, admin), ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -250,8 +250,8 @@ func TestNewProtectionIsForTheOldWorkerToo(t *testing.T) {
 			p := w.plan(start, c.to)
 			var denied []string
 			for _, command := range p.Commands {
-				if edit, ok := command.Command.(EditMap); ok && *edit.Edits[0].Value == Denied {
-					denied = append(denied, edit.Edits[0].Key)
+				if edit, ok := command.Command.(EditMap); ok && strings.Contains(command.Reason, "old worker") {
+					denied = append(denied, edit.Edits[0].Key+"="+*edit.Edits[0].Value)
 				}
 			}
 			if p.Reload == nil || strings.Join(denied, " ") != c.want {

@@ -11,7 +11,7 @@ const Denied = "_denied"
 // such a route leads to nobody there.
 func (in Input) tighten() []RuntimeCommand {
 	var commands []RuntimeCommand
-	for _, name := range [...]string{model.TableExact, model.TablePrefix} {
+	for _, name := range [...]string{model.TableExact, model.TablePrefix, model.TableHosts} {
 		old := table(in.Old.Served, name)
 		edit := EditMap{Map: name}
 		for _, e := range table(in.Model, name).Diff(old) {
@@ -19,11 +19,16 @@ func (in Input) tighten() []RuntimeCommand {
 				continue
 			}
 			before, known := old.Lookup(e.Key)
-			if !in.protectsMore(before, *e.Value) {
+			denied := Denied
+			switch wanted := model.LeadsTo(name, *e.Value); {
+			case in.protectsMore(before, wanted):
+				e.Value = &denied
+			case wanted == "" && known && model.LeadsTo(name, before) != "" && len(commands) > 0:
+				// Not all paths of the host lead to one backend any more: they are looked up.
+			default:
 				continue
 			}
-			denied := Denied
-			edit.Edits = append(edit.Edits, model.Edit{Key: e.Key, Value: &denied})
+			edit.Edits = append(edit.Edits, e)
 			edit.Add = append(edit.Add, !known)
 		}
 		if len(edit.Edits) > 0 {
