@@ -39,6 +39,7 @@ var places = []place{
 
 	{"pkg/haproxy/token", 1, true, "the typed encoder: the only place that writes a user's value"},
 	{"pkg/haproxy/tree", 1, true, "the wanted files, as values"},
+	{"pkg/haproxy/pattern", 1, true, "regular expressions as automata: values of a map, not rules"},
 	{"pkg/converters/report", 1, true, "findings, and their catalogue; rides along the whole line"},
 
 	{"pkg/converters/snapshot", 2, true, "the objects, and the view that notes look-ups"},
