@@ -168,7 +168,8 @@ func (t *traffic) handWritten(c cluster, dir, address string) error {
 	for i := range c.services {
 		fmt.Fprintf(&backends, "backend %s\n    balance roundrobin\n", nameOf(i))
 		for j := range c.endpoints {
-			fmt.Fprintf(&backends, "    server pod%d %s:%d\n", j+1, c.address(i, j, 0), c.port)
+			// Like sluice's: what is compared is the way to the server, not what becomes of its connection.
+			fmt.Fprintf(&backends, "    server pod%d %s:%d pool-max-conn 0\n", j+1, c.address(i, j, 0), c.port)
 		}
 	}
 	return writeFiles(dir, map[string]string{

@@ -96,6 +96,7 @@ func (b *behaviour) fill() {
 func (b *behaviour) http() {
 	b.balance()
 	b.timeouts()
+	b.retry()
 	b.affinity()
 	b.lists()
 	b.tls()

@@ -46,6 +46,7 @@ func Process(set *settings.Set, bind Bind) ProcessFragment {
 			TimeoutTunnel:      set.Duration("timeout-tunnel"),
 			TimeoutHTTPRequest: set.Duration("timeout-http-request"),
 			TimeoutKeepAlive:   set.Duration("timeout-keep-alive"),
+			Retry:              retry(set),
 		},
 		Resolvers: resolvers(set),
 	}
@@ -65,6 +66,15 @@ func Process(set *settings.Set, bind Bind) ProcessFragment {
 		f.Findings = append(f.Findings, *why)
 	}
 	return f
+}
+
+// retry is what becomes of a request whose server fails.
+func retry(set *settings.Set) model.Retry {
+	on := strings.Join(set.Names("retry-on"), " ")
+	if slices.Contains(set.Names("retry-on"), "none") {
+		on = "none" // HAProxy takes no other word beside it
+	}
+	return model.Retry{Times: set.Int("retries"), Moves: set.Bool("retry-elsewhere"), On: on}
 }
 
 // riskyConnect says what a long time to connect costs; nil where it is short.

@@ -16,14 +16,20 @@ func (b *behaviour) limits() {
 	b.options.MaxConn = b.set.Int("maxconn-server")
 	b.options.MaxQueue = b.set.Int("maxqueue-server")
 	b.options.SendProxy = sendProxy[b.set.Text("proxy-protocol")]
+	b.options.Pool = b.set.Bool("connection-reuse")
+	b.options.SlowStart = b.set.Duration("slow-start")
 }
 
 // check is the HTTP check of the servers.
 func (b *behaviour) check() {
-	uri := b.set.Text("health-check-uri")
+	uri, eject := b.set.Text("health-check-uri"), b.set.Int("passive-ejection")
 	if uri == "" {
+		if eject > 0 {
+			b.report(report.OptionScope, "passive-ejection", "a server that is taken out comes back by its checks, and there are none: set health-check-uri")
+		}
 		return
 	}
+	b.options.Eject = eject
 	b.shape.HTTPCheck = &model.HTTPCheck{URI: uri}
 	b.options.Check = model.Check{
 		On:       true,

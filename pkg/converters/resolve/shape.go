@@ -35,6 +35,18 @@ func (b *behaviour) timeouts() {
 	}
 }
 
+// retry is set where it differs from the global one, which the base section has.
+func (b *behaviour) retry() {
+	own, global := retry(b.set), retry(b.g.Set)
+	if b.ref.TCP {
+		own.On, global.On = "", "" // there is no request
+	}
+	if own != global {
+		b.shape.Retry = &own
+	}
+	b.shape.RetryUnsafe = !b.ref.TCP && b.set.Bool("retry-unsafe-methods")
+}
+
 // tls is the redirect to https and the header that makes browsers stay there.
 func (b *behaviour) tls() {
 	if b.set.Bool("ssl-redirect") {

@@ -15,6 +15,7 @@ func (b *behaviour) tcp() {
 	b.servers.weight = b.set.Int("initial-weight")
 	b.tcpBalance()
 	b.tcpTimeouts()
+	b.retry()
 	b.lists()
 	if b.set.Text(optionUsers) != "" {
 		b.deny(optionUsers, "a TCP service has no requests that could carry a password; set it on the Ingresses instead of the Service")

@@ -87,7 +87,14 @@ type ServerOptions struct {
 	MaxConn    int    // 0: unlimited
 	MaxQueue   int    // 0: unlimited
 	Resolvers  string // name of a resolvers section, for servers by DNS name
-	Check      Check
+	// Pool: connections of HTTP/1 are kept for further requests. Without it each request has
+	// one of its own, so that one whose pod vanished is noticed while it is opened.
+	Pool      bool
+	SlowStart time.Duration // "slowstart"; 0: none
+	// Eject takes a server out after so many connections in a row that failed ("observe
+	// layer4"), until its checks find it well; 0: never. Only with checks.
+	Eject int
+	Check Check
 }
 
 // Check are the health check parameters of a server; off by default, since readiness
@@ -130,7 +137,8 @@ func DigestOptions(p *Profile, o ServerOptions, values []Value) Digest {
 }
 
 func (o ServerOptions) digest(h *Hasher) {
-	h.Bool(o.SSL, o.Verify, o.Check.On)
+	h.Bool(o.SSL, o.Verify, o.Check.On, o.Pool)
 	h.Str(o.CAFile, o.CertFile, o.SNI, o.VerifyHost, o.ALPN, o.Proto, o.SendProxy, o.Resolvers, o.Check.Addr)
-	h.Int(int64(o.MaxConn), int64(o.MaxQueue), int64(o.Check.Interval), int64(o.Check.Rise), int64(o.Check.Fall), int64(o.Check.Port))
+	h.Int(int64(o.MaxConn), int64(o.MaxQueue), int64(o.Check.Interval), int64(o.Check.Rise), int64(o.Check.Fall), int64(o.Check.Port),
+		int64(o.SlowStart), int64(o.Eject))
 }

@@ -46,6 +46,7 @@ type Defaults struct {
 	TimeoutTunnel      time.Duration
 	TimeoutHTTPRequest time.Duration
 	TimeoutKeepAlive   time.Duration
+	Retry              Retry
 }
 
 // Frontend is one "frontend" section with its binds.

@@ -72,11 +72,13 @@ type Shape struct {
 	Balance        string        // "balance" and its arguments
 	TimeoutConnect time.Duration // 0: that of the base section
 	TimeoutQueue   time.Duration // 0: that of the base section
+	Retry          *Retry        `json:",omitempty"` // nil: that of the base section
 	HTTPCheck      *HTTPCheck    // "option httpchk"
 	Cookie         *Cookie       // session affinity
 
 	// Rules on the request, in the order in which they are applied.
 	Deny            int      // answer every request with this status: a protection that can't be honoured
+	RetryUnsafe     bool     `json:",omitempty"` // requests, too, that are not idempotent (POST, PATCH)
 	AllowList       *List    // 403 unless the client's address is in it
 	AllowExcept     *List    // 403 although it is in AllowList
 	DenyList        *List    // 403 if the client's address is in it
@@ -93,6 +95,13 @@ type Shape struct {
 	RequestHeaders  []Header // values from Values[SlotRequestHeader + index]
 	ResponseHeaders []Header // values from Values[SlotRespHeader + index]
 	HSTS            string   // value of Strict-Transport-Security on hosts with TLS; empty: none
+}
+
+// Retry says what becomes of a request whose server fails before it answers.
+type Retry struct {
+	Times int    // "retries": further attempts, which bounds what failing servers cost the others
+	On    string // "retry-on"; empty: none
+	Moves bool   // "option redispatch 1": each of them at another server
 }
 
 // Cookie is the "cookie" keyword.

@@ -9,7 +9,7 @@ import (
 )
 
 // Options are the parameters that all servers of a backend share, without a blank at
-// either end; empty for plain HTTP/1. All of them but "resolvers" and "init-addr", which
+// either end. All of them but "resolvers" and "init-addr", which
 // only servers with a DNS name have, are accepted by "add server".
 func Options(o model.ServerOptions) string {
 	var w words
@@ -33,6 +33,10 @@ func Options(o model.ServerOptions) string {
 	}
 	w.number("maxconn", o.MaxConn)
 	w.number("maxqueue", o.MaxQueue)
+	if !o.Pool && o.Proto != "h2" && o.ALPN != "h2" { // streams share a connection of HTTP/2 in any case
+		w.add("pool-max-conn", "0")
+	}
+	w.number("slowstart", int(o.SlowStart.Milliseconds()))
 	w.check(o)
 	if o.Resolvers != "" {
 		// Without "init-addr" a name that does not resolve would stop the whole load.
@@ -68,6 +72,9 @@ func (w *words) check(o model.ServerOptions) {
 		return
 	}
 	w.add("check")
+	if o.Eject > 0 {
+		w.add("observe", "layer4", "error-limit", strconv.Itoa(o.Eject), "on-error", "mark-down")
+	}
 	w.number("inter", int(c.Interval.Milliseconds()))
 	w.number("rise", c.Rise)
 	w.number("fall", c.Fall)

@@ -19,13 +19,13 @@ func TestLine(t *testing.T) {
 		want    string
 	}{
 		"a plain server has its address as name": {v4, model.ServerOptions{},
-			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1"},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 pool-max-conn 0"},
 		"an IPv6 name has no brackets": {
 			model.Server{Addr: netip.MustParseAddrPort("[2001:db8::1]:80"), Weight: 100}, model.ServerOptions{},
-			"server 2001:db8::1:80 [2001:db8::1]:80 weight 100"},
+			"server 2001:db8::1:80 [2001:db8::1]:80 weight 100 pool-max-conn 0"},
 		"a draining server has weight 0": {
 			model.Server{Addr: v4.Addr, Weight: 5, State: model.Drain}, model.ServerOptions{},
-			"server 10.1.2.3:8080 10.1.2.3:8080 weight 0"},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 0 pool-max-conn 0"},
 		"a server in maintenance is disabled": {
 			model.Server{Addr: v4.Addr, Weight: 5, State: model.Maint, Cookie: "c0ffee"}, model.ServerOptions{Proto: "h2"},
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 5 cookie c0ffee proto h2 disabled"},
@@ -33,17 +33,21 @@ func TestLine(t *testing.T) {
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none alpn h2"},
 		"TLS with all parameters": {v4, model.ServerOptions{SSL: true, Verify: true, CAFile: "a.pem", CertFile: "b.pem",
 			SNI: "str(a.example)", VerifyHost: "a.example", ALPN: "h2,http/1.1"},
-			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify required ca-file certs/a.pem verifyhost a.example crt certs/b.pem sni str(a.example) alpn h2,http/1.1"},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify required ca-file certs/a.pem verifyhost a.example crt certs/b.pem sni str(a.example) alpn h2,http/1.1 pool-max-conn 0"},
 		"checks and limits": {v4, model.ServerOptions{SendProxy: "send-proxy-v2", MaxConn: 7, MaxQueue: 8,
 			Check: model.Check{On: true, Interval: 1500 * time.Millisecond, Rise: 2, Fall: 3, Port: 81, Addr: "10.0.0.1"}},
-			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 send-proxy-v2 maxconn 7 maxqueue 8 check inter 1500 rise 2 fall 3 port 81 addr 10.0.0.1"},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 send-proxy-v2 maxconn 7 maxqueue 8 pool-max-conn 0 check inter 1500 rise 2 fall 3 port 81 addr 10.0.0.1"},
 		"a check speaks what requests do": {v4, model.ServerOptions{SSL: true, SendProxy: "send-proxy", Check: model.Check{On: true}},
-			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none send-proxy check check-ssl check-send-proxy"},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none send-proxy pool-max-conn 0 check check-ssl check-send-proxy"},
 		"but not at another port": {v4, model.ServerOptions{SSL: true, SendProxy: "send-proxy", Check: model.Check{On: true, Port: 81}},
-			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none send-proxy check port 81"},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify none send-proxy pool-max-conn 0 check port 81"},
+		"connections are kept":                  {v4, model.ServerOptions{Pool: true}, "server 10.1.2.3:8080 10.1.2.3:8080 weight 1"},
+		"HTTP/2 shares connections in any case": {v4, model.ServerOptions{Proto: "h2"}, "server 10.1.2.3:8080 10.1.2.3:8080 weight 1 proto h2"},
+		"slow start and ejection": {v4, model.ServerOptions{Pool: true, SlowStart: 30 * time.Second, Eject: 5, Check: model.Check{On: true}},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 slowstart 30000 check observe layer4 error-limit 5 on-error mark-down"},
 		"a DNS name is resolved at run time": {
 			model.Server{Host: "db.example", Port: 443, Weight: 1}, model.ServerOptions{Resolvers: "sluice"},
-			"server db.example:443 db.example:443 weight 1 resolvers sluice init-addr none"},
+			"server db.example:443 db.example:443 weight 1 pool-max-conn 0 resolvers sluice init-addr none"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
