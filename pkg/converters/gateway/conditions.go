@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -41,4 +43,14 @@ func observed(list []metav1.Condition, generation int64) {
 	for i := range list {
 		list[i].ObservedGeneration = generation
 	}
+}
+
+// problem is why something is not as its author asked for: what a condition says of it.
+type problem struct {
+	reason  string
+	message string
+}
+
+func problemOf[R ~string](reason R, format string, args ...any) *problem {
+	return &problem{reason: string(reason), message: fmt.Sprintf(format, args...)}
 }

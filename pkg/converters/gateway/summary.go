@@ -20,21 +20,21 @@ func summarise(status *gatewayv1.GatewayStatus, sets []SetStatus) {
 			bad = append(bad, string(l.Name))
 		}
 	}
+	serving := len(good) > 0
+	for i := range sets {
+		serving = serving || sets[i].Attached
+	}
 	refused := refusal(status.Conditions)
 	if refused == nil {
 		accepted := condition(gatewayv1.GatewayConditionAccepted, metav1.ConditionTrue, gatewayv1.GatewayReasonAccepted, "the Gateway is accepted")
 		switch {
-		case len(good) == 0:
+		case !serving:
 			accepted = condition(gatewayv1.GatewayConditionAccepted, metav1.ConditionFalse, gatewayv1.GatewayReasonListenersNotValid, "no listener can be served: "+names(bad))
 		case len(bad) > 0:
 			accepted = condition(gatewayv1.GatewayConditionAccepted, metav1.ConditionTrue, gatewayv1.GatewayReasonListenersNotValid,
 				fmt.Sprintf("not served: %s; served: %s", names(bad), names(good)))
 		}
 		status.Conditions = put(status.Conditions, accepted)
-	}
-	serving := len(good) > 0
-	for i := range sets {
-		serving = serving || sets[i].Attached
 	}
 	programmed := condition(gatewayv1.GatewayConditionProgrammed, metav1.ConditionTrue, gatewayv1.GatewayReasonProgrammed, "the listeners are served")
 	switch {

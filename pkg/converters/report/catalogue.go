@@ -38,6 +38,14 @@ const (
 	CrossNamespace      Code = "CrossNamespace"
 	Quarantined         Code = "Quarantined"
 	AccessDenied        Code = "AccessDenied"
+
+	ListenerInvalid       Code = "ListenerInvalid"
+	ListenerConflict      Code = "ListenerConflict"
+	ReferenceNotPermitted Code = "ReferenceNotPermitted"
+	RouteNotAttached      Code = "RouteNotAttached"
+	RuleInvalid           Code = "RuleInvalid"
+	BackendInvalid        Code = "BackendInvalid"
+	PolicyInvalid         Code = "PolicyInvalid"
 )
 
 // Entry is what the catalogue says of a code.
@@ -82,4 +90,12 @@ var Catalogue = map[Code]Entry{
 	CrossNamespace:      {Error, "A reference to another namespace is refused", "Only objects of the same namespace may be named. What needs it is denied."},
 	Quarantined:         {Error, "HAProxy refuses what an object asks for", "The object is left out, or served in its last good form, so that others are not held up. Correct the object; it is tried again at each of its changes."},
 	AccessDenied:        {Error, "A kind of object may not be read", "The cluster does not allow sluice to read it, so it counts as if there were none. Add the permission that the message names."},
+
+	ListenerInvalid:       {Error, "A Gateway or a listener can't be served", "What the message names can't be honoured or does not exist. The other listeners serve."},
+	ListenerConflict:      {Error, "Two listeners stand against each other", "A connection could not choose between them. Of two listeners of a Gateway none is served; a ListenerSet yields to the Gateway and to older ListenerSets."},
+	ReferenceNotPermitted: {Error, "A reference to another namespace is not permitted", "Create a ReferenceGrant in the other namespace. Until then, requests that need what is named are answered 500."},
+	RouteNotAttached:      {Warning, "A route is not attached to a parent", "No listener of the parent takes the route: its section name, port, kind, namespace or hostnames do not fit. It serves at its other parents."},
+	RuleInvalid:           {Error, "A rule of a route can't be honoured", "It is left out, or answers 500 where leaving it out would open what a filter protects. The other rules serve."},
+	BackendInvalid:        {Error, "A backend of a route is not valid", "Its share of the requests is answered 500."},
+	PolicyInvalid:         {Error, "A BackendTLSPolicy can't be honoured", "Requests to the Services that it targets are answered 500; nothing is sent in plain text."},
 }

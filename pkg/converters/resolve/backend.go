@@ -42,7 +42,12 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 	if service != nil {
 		findings = append(findings, ForeignAnnotations(serviceKey.Origin(), service.Annotations)...)
 	}
-	b := behaviourOf(v, g, set, ref)
+	var terms *routeTerms
+	if ref.Gateway != nil && ref.Deny == 0 {
+		terms = routeTermsOf(v, service, &ref)
+		findings = append(findings, terms.blame(v, service, &ref)...)
+	}
+	b := behaviourOf(v, g, set, asks{ref, terms})
 	backend := &model.Backend{
 		Profile: b.profile,
 		Options: b.options,

@@ -16,6 +16,8 @@ type behaviour struct {
 	v   *snapshot.View // nil only where needsSecret is false
 	set *settings.Set
 	ref BackendRef
+	// terms are what a reference of the Gateway API asks for beside; nil for all others.
+	terms *routeTerms
 
 	profile *model.Profile
 	shape   model.Shape
@@ -38,13 +40,20 @@ type serverValues struct {
 	cookieKey string // salt of the cookie's value
 }
 
+// asks is a reference with what it depends on.
+type asks struct {
+	ref   BackendRef
+	terms *routeTerms // nil but for the Gateway API
+}
+
 // behaviourOf is what the backend does. It denies every request where a protection can't be
 // honoured.
-func behaviourOf(v *snapshot.View, g *Globals, set *settings.Set, ref BackendRef) *behaviour {
-	if set == g.Set && g.web != nil && ref.StripPath == "" && ref.Deny == 0 && !ref.TCP {
+func behaviourOf(v *snapshot.View, g *Globals, set *settings.Set, asks asks) *behaviour {
+	ref := asks.ref
+	if set == g.Set && g.web != nil && ref.StripPath == "" && ref.Deny == 0 && !ref.TCP && asks.terms.plain(&ref) {
 		return g.web
 	}
-	b := &behaviour{g: g, v: v, set: set, ref: ref}
+	b := &behaviour{g: g, v: v, set: set, ref: ref, terms: asks.terms}
 	b.fill()
 	if g.web != nil && b.equal(g) {
 		b.profile, b.values = g.Web, nil
@@ -107,6 +116,7 @@ func (b *behaviour) http() {
 	b.rewrite()
 	b.headers()
 	b.secure()
+	b.route()
 	b.limits()
 	b.check()
 }

@@ -47,9 +47,9 @@ func endpointsOf(v *snapshot.View, service *corev1.Service, ref BackendRef, rule
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		return external(service, ref, rules)
 	}
-	port := servicePort(service, ref.Port)
+	port := servicePort(service, ref.Port, ref.protocol())
 	if port == nil {
-		return portMissing(service, ref.Port, asker)
+		return portMissing(service, &ref)
 	}
 	list := v.Slices(ref.Namespace, ref.Service)
 	e := endpoints{servers: make([]model.Server, 0, countEndpoints(list)), rules: rules}
@@ -58,7 +58,7 @@ func endpointsOf(v *snapshot.View, service *corev1.Service, ref BackendRef, rule
 		e.hints = make([]hint, 0, cap(e.servers))
 	}
 	for _, slice := range list {
-		e.addSlice(slice, port.Name, service.Spec.PublishNotReadyAddresses)
+		e.addSlice(slice, port, service.Spec.PublishNotReadyAddresses)
 	}
 	if near {
 		e.keepNear()
@@ -79,13 +79,13 @@ func countEndpoints(list []*discoveryv1.EndpointSlice) int {
 	return n
 }
 
-// servicePort finds the TCP port that a route names, by number or by name. A number that
-// no port can have is found nowhere, so that 70000 never becomes 4464.
-func servicePort(service *corev1.Service, want string) *corev1.ServicePort {
+// servicePort finds the port of the protocol that a route names, by number or by name. A number
+// that no port can have is found nowhere, so that 70000 never becomes 4464.
+func servicePort(service *corev1.Service, want string, protocol corev1.Protocol) *corev1.ServicePort {
 	number, isNumber := portNumber(want)
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
-		if port.Protocol != "" && port.Protocol != corev1.ProtocolTCP {
+		if cmp.Or(port.Protocol, corev1.ProtocolTCP) != protocol {
 			continue
 		}
 		if isNumber && port.Port == number || !isNumber && want != "" && port.Name == want {
@@ -104,7 +104,7 @@ func portNumber(text string) (number int32, isNumber bool) {
 
 func validPort(number int32) bool { return number >= 1 && number <= 65535 }
 
-func portMissing(service *corev1.Service, want string, asker model.Origin) endpoints {
+func portMissing(service *corev1.Service, ref *BackendRef) endpoints {
 	var has []string
 	for _, port := range service.Spec.Ports {
 		text := strconv.Itoa(int(port.Port))
@@ -119,8 +119,8 @@ func portMissing(service *corev1.Service, want string, asker model.Origin) endpo
 	if len(has) == 0 {
 		has = []string{"none"}
 	}
-	return failed(report.ServicePortMissing, asker, "Service %s/%s has no TCP port %q; its ports: %s",
-		service.Namespace, service.Name, want, strings.Join(has, ", "))
+	return failed(report.ServicePortMissing, ref.Origin, "Service %s/%s has no %s port %q; its ports: %s",
+		service.Namespace, service.Name, ref.protocol(), ref.Port, strings.Join(has, ", "))
 }
 
 // external is the one server of a Service of type ExternalName. EndpointSlices that are
@@ -129,13 +129,13 @@ func external(service *corev1.Service, ref BackendRef, rules endpointRules) endp
 	want, asker := ref.Port, ref.Origin
 	number, isNumber := portNumber(want)
 	if len(service.Spec.Ports) > 0 {
-		port := servicePort(service, want)
+		port := servicePort(service, want, ref.protocol())
 		if port == nil {
-			return portMissing(service, want, asker)
+			return portMissing(service, &ref)
 		}
 		number = port.Port
 	} else if !isNumber {
-		return portMissing(service, want, asker)
+		return portMissing(service, &ref)
 	}
 	if !validPort(number) {
 		return failed(report.ServicePortMissing, asker, "%d is not a port; a port is 1 to 65535", number)
@@ -160,8 +160,9 @@ func external(service *corev1.Service, ref BackendRef, rules endpointRules) endp
 // addSlice adds the endpoints of a slice that serve the Service's port of that name. A
 // slice's ports are those of the pods, so a named or a differing targetPort needs nothing
 // else.
-func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, portName string, publishNotReady bool) {
-	port, ok := slicePort(slice, portName)
+func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, of *corev1.ServicePort, publishNotReady bool) {
+	portName := of.Name
+	port, ok := slicePort(slice, portName, cmp.Or(of.Protocol, corev1.ProtocolTCP))
 	if !ok {
 		return // these pods do not have the port (a targetPort by name that they lack)
 	}
@@ -213,11 +214,11 @@ func (e *endpoints) blame(slice *discoveryv1.EndpointSlice, field, format string
 	e.findings = append(e.findings, report.New(report.EndpointInvalid, object, format, args...))
 }
 
-// slicePort finds the slice's TCP port by the name of the Service's port; no name is the
+// slicePort finds the slice's port by the name and protocol of the Service's; no name is the
 // empty name.
-func slicePort(slice *discoveryv1.EndpointSlice, name string) (discoveryv1.EndpointPort, bool) {
+func slicePort(slice *discoveryv1.EndpointSlice, name string, protocol corev1.Protocol) (discoveryv1.EndpointPort, bool) {
 	for _, port := range slice.Ports {
-		if port.Protocol != nil && *port.Protocol != corev1.ProtocolTCP {
+		if port.Protocol == nil && protocol != corev1.ProtocolTCP || port.Protocol != nil && *port.Protocol != protocol {
 			continue
 		}
 		if port.Name == nil && name == "" || port.Name != nil && *port.Name == name {

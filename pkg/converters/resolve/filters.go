@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
@@ -30,6 +31,37 @@ type Headers struct {
 	Set    []HeaderValue
 	Add    []HeaderValue
 	Remove []string
+}
+
+// Empty tells whether nothing is changed.
+func (h *Headers) Empty() bool { return len(h.Set)+len(h.Add)+len(h.Remove) == 0 }
+
+// Then are the changes of h followed by those of next, as one set of changes.
+func (h Headers) Then(next Headers) Headers {
+	out := Headers{Set: slices.Clone(h.Set), Add: slices.Clone(h.Add), Remove: slices.Clone(h.Remove)}
+	drop := func(name string) {
+		is := func(v HeaderValue) bool { return v.Name == name }
+		out.Set = slices.DeleteFunc(out.Set, is)
+		out.Add = slices.DeleteFunc(out.Add, is)
+		out.Remove = slices.DeleteFunc(out.Remove, func(n string) bool { return n == name })
+	}
+	for _, v := range next.Set {
+		drop(v.Name)
+		out.Set = append(out.Set, v)
+	}
+	for _, v := range next.Add {
+		if slices.Contains(out.Remove, v.Name) {
+			drop(v.Name) // whatever stood before is removed: what is added is all there is
+			out.Set = append(out.Set, v)
+			continue
+		}
+		out.Add = append(out.Add, v)
+	}
+	for _, name := range next.Remove {
+		drop(name)
+		out.Remove = append(out.Remove, name)
+	}
+	return out
 }
 
 // HeaderValue is a header with its value.

@@ -120,5 +120,9 @@ type ProcessFragment struct {
 // honoured.
 const StatusDenied = 503
 
+// StatusBroken is what the Gateway API asks for where a backend does not exist or is not
+// permitted, or its TLS can't be had.
+const StatusBroken = 500
+
 // ResolversName is the name of the resolvers section.
 const ResolversName = "sluice"

@@ -29,6 +29,7 @@ func (b *behaviour) tcp() {
 		b.options.ALPN = "" // it is the business of client and server
 	}
 	b.options.Proto = ""
+	b.route()
 	b.limits()
 	b.check()
 	if !b.options.Check.On && b.set.IsSet("health-check-interval") {

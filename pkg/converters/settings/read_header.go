@@ -65,6 +65,22 @@ func parseHeaderNames(o *Option, text string) (value, error) {
 	return list(names), nil
 }
 
+// CheckHeader tells what stands against changing a header of requests or answers. Host may only
+// be set, and in requests only.
+func CheckHeader(name string, setsHost bool) error {
+	option := &Option{Name: "headers"}
+	if setsHost {
+		option.Name = "request-set-headers"
+	}
+	if !isToken(name) {
+		return fmt.Errorf("%s is not the name of a header", quote(name))
+	}
+	if why := refusedHeader(option, name); why != "" {
+		return fmt.Errorf("%s is a header %s", quote(name), why)
+	}
+	return nil
+}
+
 // refusedHeader says why an option may not touch a header; empty: it may. Host may be set,
 // since the route is chosen by then, but a request must have exactly one.
 func refusedHeader(o *Option, name string) string {

@@ -77,7 +77,7 @@ func CompareServers(a, b Server) int {
 type ServerOptions struct {
 	SSL        bool   // "ssl"
 	Verify     bool   // "verify required", else "verify none"; only with SSL
-	CAFile     string // path below certs/; needed by Verify
+	CAFile     string // path below certs/, or SystemCA; needed by Verify
 	CertFile   string // client certificate, path below certs/
 	SNI        string // sample expression for "sni"; with the empty one HAProxy 3.3 and later send the request's Host
 	VerifyHost string // "verifyhost"
@@ -96,6 +96,9 @@ type ServerOptions struct {
 	Eject int
 	Check Check
 }
+
+// SystemCA stands for the authorities of the system that HAProxy runs on.
+const SystemCA = "@system-ca"
 
 // Check are the health check parameters of a server; off by default, since readiness
 // is Kubernetes' job and a check costs a file descriptor per server.

@@ -16,7 +16,7 @@ func Options(o model.ServerOptions) string {
 	if o.SSL {
 		w.add("ssl")
 		if o.Verify {
-			w.add("verify", "required", "ca-file", "certs/"+o.CAFile)
+			w.add("verify", "required", "ca-file", caFile(o.CAFile))
 			w.text("verifyhost", o.VerifyHost)
 		} else {
 			w.add("verify", "none")
@@ -43,6 +43,14 @@ func Options(o model.ServerOptions) string {
 		w.add("resolvers", o.Resolvers, "init-addr", "none")
 	}
 	return strings.Join(w, " ")
+}
+
+// caFile is what "ca-file" names. The authorities of the system have a name of HAProxy's own.
+func caFile(name string) string {
+	if name == model.SystemCA {
+		return name
+	}
+	return "certs/" + name
 }
 
 // words collects the words of a line.
