@@ -16,8 +16,8 @@ import (
 const (
 	few, many       = 1000, 5000 // Services
 	endpoints       = 4          // of each
-	endpointChanges = 200
-	newRoutes       = 100
+	endpointChanges = 1000
+	newRoutes       = 500
 	idleTime        = 20 * time.Second
 )
 

@@ -32,7 +32,10 @@ const (
 	adminAddress = "127.0.0.1:9090"
 	podPort      = 8080
 	writers      = 8
-	namespaces   = 20
+	// pause is between two requests of the client. One that never rests takes the cores that
+	// the controller and HAProxy need.
+	pause      = time.Millisecond
+	namespaces = 20
 )
 
 // driver writes objects and looks at what traffic shows.
@@ -196,6 +199,7 @@ func (d *driver) until(host string, wanted func(string) bool) time.Time {
 		if time.Now().After(deadline) {
 			d.t.Fatalf("%s does not show the change: %q, %v", host, body, err)
 		}
+		<-time.After(pause)
 	}
 }
 
