@@ -13,6 +13,17 @@
 // Gateways gets an address is not decided here: these are facts across objects, and memo's
 // fold.
 //
+// Attachment follows the words of listeners alone: one that conflicts with another, or whose
+// certificate is missing, has its routes attached and serves none of them. A rule that can't be
+// honoured is left out (PartiallyInvalid), one with a filter that may keep somebody out answers
+// 500 instead. A backend that is missing, not permitted or of another kind keeps its share, and
+// answers 500.
+//
+// Limits: sessionPersistence, ExternalAuth, filters of other APIs (ExtensionRef) and retry.backoff
+// are refused, and so are regular expressions that RE2 does not read. The certificate of a server
+// can have no other name than the one that is sent (BackendTLSPolicy, subjectAltNames). Which
+// certificates have expired is a matter of time, hence not told in conditions.
+//
 // It may import settings, resolve, snapshot and report, and of the HAProxy side model and
 // token. It stands within Convert.
 package gateway

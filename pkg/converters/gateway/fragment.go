@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -153,8 +154,8 @@ type ClassFragment struct {
 
 // PolicyFragment is what one BackendTLSPolicy comes to.
 type PolicyFragment struct {
-	// Ancestors are the entries of the status that are this controller's, complete but for
-	// lastTransitionTime; none where no route of ours leads to a target.
-	Ancestors []gatewayv1.PolicyAncestorStatus
-	Findings  []report.Finding
+	Targets []snapshot.Key // the Services that it is for; sorted
+	// Conditions are those of each ancestor; Ancestors makes entries of the status of them.
+	Conditions []metav1.Condition
+	Findings   []report.Finding
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
@@ -30,6 +31,10 @@ func snap(t testing.TB, objects ...any) *snapshot.Snapshot {
 			changes = append(changes, snapshot.Change{Key: snapshot.Key{Kind: snapshot.Service, Namespace: o.Namespace, Name: o.Name}, Object: o})
 		case *discoveryv1.EndpointSlice:
 			changes = append(changes, snapshot.Change{Key: snapshot.Key{Kind: snapshot.EndpointSlice, Namespace: o.Namespace, Name: o.Name}, Object: o})
+		case *corev1.ConfigMap:
+			changes = append(changes, snapshot.Change{Key: snapshot.Key{Kind: snapshot.ConfigMap, Namespace: o.Namespace, Name: o.Name}, Object: o})
+		case *gatewayv1.BackendTLSPolicy:
+			changes = append(changes, snapshot.Change{Key: snapshot.Key{Kind: snapshot.BackendTLSPolicy, Namespace: o.Namespace, Name: o.Name}, Object: o})
 		case secret:
 			data := map[string]model.Secret{}
 			for key, text := range o.data {

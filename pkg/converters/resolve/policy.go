@@ -30,15 +30,39 @@ func PolicyFor(policies []*gatewayv1.BackendTLSPolicy, service, port string) *ga
 	return best
 }
 
+// PolicyBefore is the policy that has a target before the given one does; nil: none. Two policies
+// have a target in common where they name the same Service, and the same port or both none.
+func PolicyBefore(policies []*gatewayv1.BackendTLSPolicy, p *gatewayv1.BackendTLSPolicy, target *gatewayv1.LocalPolicyTargetReferenceWithSectionName) *gatewayv1.BackendTLSPolicy {
+	for _, other := range policies {
+		if other.Name == p.Name || !precedes(other, p) {
+			continue
+		}
+		for _, t := range other.Spec.TargetRefs {
+			if TargetsService(&t) && t.Name == target.Name && sectionOf(&t) == sectionOf(target) {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
+func sectionOf(t *gatewayv1.LocalPolicyTargetReferenceWithSectionName) string {
+	if t.SectionName == nil {
+		return ""
+	}
+	return string(*t.SectionName)
+}
+
 // targetsPort tells whether a policy is for a port of a Service, and whether it names the port.
 func targetsPort(p *gatewayv1.BackendTLSPolicy, service, port string) (own, targets bool) {
 	for _, t := range p.Spec.TargetRefs {
 		if !TargetsService(&t) || string(t.Name) != service {
 			continue
 		}
-		if t.SectionName == nil || *t.SectionName == "" {
+		switch sectionOf(&t) {
+		case "":
 			targets = true
-		} else if string(*t.SectionName) == port {
+		case port:
 			own, targets = true, true
 		}
 	}

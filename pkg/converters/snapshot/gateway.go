@@ -43,6 +43,11 @@ func (v *View) UDPRoute(namespace, name string) *gatewayv1.UDPRoute {
 	return look[*gatewayv1.UDPRoute](v, Key{UDPRoute, namespace, name})
 }
 
+// BackendTLSPolicy looks up a BackendTLSPolicy.
+func (v *View) BackendTLSPolicy(namespace, name string) *gatewayv1.BackendTLSPolicy {
+	return look[*gatewayv1.BackendTLSPolicy](v, Key{BackendTLSPolicy, namespace, name})
+}
+
 // ListenerSets are those whose parent is a Gateway, sorted by namespace and name.
 func (v *View) ListenerSets(namespace, gateway string) []*gatewayv1.ListenerSet {
 	return members[*gatewayv1.ListenerSet](v, Key{ListenerSets, namespace, gateway})
