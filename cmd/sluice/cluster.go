@@ -8,10 +8,13 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	gatewayclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"github.com/sluice-proxy/sluice/cmd/internal/loop"
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
@@ -23,6 +26,9 @@ import (
 type clients struct {
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
+	// Objects of CRDs come as JSON only.
+	gateway gatewayclient.Interface
+	dynamic dynamic.Interface
 }
 
 // newClients prepares the clients of --kubeconfig, else of the cluster that sluice runs in,
@@ -41,6 +47,14 @@ func newClients(o *options.Options) (*clients, error) {
 		return nil, fmt.Errorf("the way to the cluster: %w", err)
 	}
 	if c.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
+		return nil, fmt.Errorf("the way to the cluster: %w", err)
+	}
+	plain := rest.CopyConfig(config)
+	plain.ContentType, plain.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	if c.gateway, err = gatewayclient.NewForConfigAndClient(plain, httpClient); err != nil {
+		return nil, fmt.Errorf("the way to the cluster: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfigAndClient(plain, httpClient); err != nil {
 		return nil, fmt.Errorf("the way to the cluster: %w", err)
 	}
 	return c, nil
@@ -75,7 +89,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 // newClusterSource follows the cluster of the clients.
 func newClusterSource(o *options.Options, c *clients, log *slog.Logger) *cluster.Source {
 	config := cluster.Config{
-		Kubernetes: c.kubernetes, Metadata: c.metadata, Log: log,
+		Kubernetes: c.kubernetes, Metadata: c.metadata, Gateway: c.gateway, Log: log,
 		Namespaces: slices.Compact(slices.Sorted(slices.Values(o.WatchNamespaces))),
 		Class: &networkingv1.IngressClass{
 			ObjectMeta: metav1.ObjectMeta{Name: o.IngressClass}, Spec: networkingv1.IngressClassSpec{Controller: loop.ControllerName},
@@ -91,6 +105,9 @@ func newClusterSource(o *options.Options, c *clients, log *slog.Logger) *cluster
 		if namespace, name, ok := options.SplitName(object.name); ok {
 			config.Elsewhere = append(config.Elsewhere, snapshot.Key{Kind: object.kind, Namespace: namespace, Name: name})
 		}
+	}
+	if !o.GatewayAPI {
+		config.Gateway = nil
 	}
 	return cluster.New(config)
 }

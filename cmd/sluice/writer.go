@@ -41,7 +41,7 @@ func newWriter(o *options.Options, c *clients, log *slog.Logger, metrics *admin.
 	namespace, _, _ := options.SplitName(o.ConfigMap)
 	host, _ := os.Hostname() // without a name, the other half of the identity is unique enough
 	return writer.NewCluster(writer.Config{
-		Client: c.kubernetes, Log: log, Metrics: told, Statuses: o.UpdateStatus, Elect: o.LeaderElect,
+		Client: c.kubernetes, Dynamic: c.dynamic, Log: log, Metrics: told, Statuses: o.UpdateStatus, Elect: o.LeaderElect,
 		Namespace: cmp.Or(os.Getenv(envNamespace), namespace, "default"),
 		Identity:  cmp.Or(os.Getenv(envPod), host) + "_" + string(uuid.NewUUID()),
 	})

@@ -47,6 +47,7 @@ type Line struct {
 	publish   status.Publish
 	statuses  *status.Ledger
 	converted map[snapshot.Key]bool // Ingresses on their way to HAProxy; see memo.Converted
+	seen      []snapshot.Key        // objects of the Gateway API that changed since Applied
 }
 
 // NewLine prepares a line. The certificate is the controller's own.
@@ -65,7 +66,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 		shards:   o.BackendShards,
 		runDir:   o.RunDir,
 		publish:  status.Publish{Service: key(snapshot.Service, o.PublishService), Addresses: o.PublishAddress},
-		statuses: status.NewLedger(),
+		statuses: status.NewLedger(ControllerName),
 		settings: memo.Options{
 			Class:                    ingress.Class{Name: o.IngressClass, Controller: ControllerName, WatchWithout: o.WatchWithoutClass},
 			ConfigMap:                key(snapshot.ConfigMap, o.ConfigMap),
@@ -99,6 +100,11 @@ func key(kind snapshot.Kind, name string) snapshot.Key {
 // are all that the source has to say, replacing what it said before.
 func (l *Line) Take(changes []snapshot.Change, findings []report.Finding, now time.Time) {
 	l.findings = findings
+	for _, c := range changes {
+		if status.HasStatus(c.Key.Kind) {
+			l.seen = append(l.seen, c.Key)
+		}
+	}
 	l.model = l.memo.Update(l.snapshot, l.snapshot.Apply(changes), now)
 }
 
@@ -134,6 +140,8 @@ func (l *Line) Applied() []status.Item {
 	l.memo.Applied()
 	changed := l.statuses.Update(l.snapshot, l.converted, l.publish.Resolve(l.snapshot))
 	clear(l.converted)
+	changed = append(changed, l.statuses.UpdateGateway(l.snapshot, nil, l.seen)...)
+	l.seen = nil
 	return changed
 }
 

@@ -37,6 +37,7 @@ type Options struct {
 	AdminAddress          string
 	ConfigMap             string
 	IngressClass          string
+	GatewayAPI            bool
 	WatchWithoutClass     bool
 	BackendShards         int
 	Templates             string
@@ -98,6 +99,7 @@ var table = []row{
 	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},
 	{"default-backend-service", all, func(o *Options) any { return &o.DefaultBackendService }, "", "namespace/name of the Service for requests that no route matches, through its first TCP port; empty: they are answered 404"},
 	{"default-ssl-certificate", all, func(o *Options) any { return &o.DefaultSSLCertificate }, "", "namespace/name of the Secret for hosts without a certificate; empty: a self-signed one"},
+	{"gateway-api", Run, func(o *Options) any { return &o.GatewayAPI }, true, "with a cluster: follow objects of the Gateway API from when its CRDs are installed on"},
 	{"haproxy", Run | Check, func(o *Options) any { return &o.HAProxy }, "", "HAProxy's binary; empty: run takes $SLUICE_HAPROXY or that on the PATH, check asks no HAProxy"},
 	{"haproxy-memory-limit", Run, func(o *Options) any { return &o.HAProxyMemoryLimit }, "", "memory of the container that HAProxy runs in, in bytes or as a quantity such as 512Mi; each of its processes is held to half of what $GOMEMLIMIT leaves of it; empty: no limit"},
 	{"health-address", all, func(o *Options) any { return &o.HealthAddress }, []string(nil), "addresses at which HAProxy itself answers /healthz (it runs) and /readyz (it serves what the objects ask for); empty: none"},

@@ -24,6 +24,13 @@ type Status struct {
 type Infrastructure struct {
 	Labels, Annotations map[string]string
 	UID                 types.UID // of the Gateway, which owns the Service
+	Ports               []ServicePort
+}
+
+// ServicePort is a port of a Gateway's Service. Ports are sorted, and unique.
+type ServicePort struct {
+	Port int32
+	UDP  bool
 }
 
 // IsZero tells whether nothing is wanted.

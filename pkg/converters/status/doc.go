@@ -17,12 +17,18 @@
 // server whose entry it is. While no address is known nothing is wanted: what stands in a
 // status stays.
 //
+// Objects of the Gateway API come to UpdateGateway with the status that conversion and fold
+// gave them. What stands in their lists is shared with other controllers: an Item holds all
+// of it, and Merged says what shall stand there. Foreign parents and conditions stay as they
+// are and where they are, ours go when they are wanted no more, and a condition keeps its time
+// until its status changes: what is right already is written by nobody. A Gateway that is
+// somebody else's is never written to; a route that left has our entries taken away.
+//
 // Notices are findings with what an Event needs besides.
 //
-// It imports report and snapshot; it is the end of the line, and pure. The writers stand
-// below it.
+// It imports report, snapshot and, for the type of their statuses, gateway; it is the end of
+// the line, and pure. The writers stand below it.
 //
-// Limits: conditions of Gateway API objects are not built yet; they will be further parts
-// of Status. An address list that was written before it changed, on an Ingress that left
+// Limits: an address list that was written before it changed, on an Ingress that left
 // this controller's class while no controller ran, is not recognised and stays.
 package status

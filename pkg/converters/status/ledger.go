@@ -6,7 +6,9 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 )
 
@@ -15,11 +17,17 @@ type Ledger struct {
 	addresses []Address
 	ours      map[snapshot.Key]bool // for each Ingress: whether it is this controller's
 	items     map[snapshot.Key]Item
+
+	controller gatewayv1.GatewayController
+	wanted     map[snapshot.Key]gateway.Status // of objects of the Gateway API
 }
 
-// NewLedger is an empty Ledger.
-func NewLedger() *Ledger {
-	return &Ledger{ours: map[snapshot.Key]bool{}, items: map[snapshot.Key]Item{}}
+// NewLedger is an empty Ledger of a controller, by the name that it has in statuses.
+func NewLedger(controller string) *Ledger {
+	return &Ledger{
+		ours: map[snapshot.Key]bool{}, items: map[snapshot.Key]Item{},
+		controller: gatewayv1.GatewayController(controller), wanted: map[snapshot.Key]gateway.Status{},
+	}
 }
 
 // Update takes over the Ingresses that HAProxy now serves as they were converted, and

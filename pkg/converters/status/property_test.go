@@ -65,7 +65,7 @@ func drawn(t *rapid.T) snapshot.Change {
 // whoever follows the changes knows them all.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, m, l, now := snapshot.New(), newMemo(), NewLedger(), time.Now()
+		s, m, l, now := snapshot.New(), newMemo(), NewLedger(controller), time.Now()
 		publish := Publish{Service: serviceKey()}
 		converted, followed := map[snapshot.Key]bool{}, map[snapshot.Key]Item{}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
@@ -86,7 +86,7 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 			}
 			clear(converted)
 
-			fresh, scratch := newMemo(), NewLedger()
+			fresh, scratch := newMemo(), NewLedger(controller)
 			fresh.Update(s, append(s.Keys(snapshot.IngressClass), s.Keys(snapshot.Ingress)...), now)
 			scratch.Update(s, fresh.Converted(), publish.Resolve(s))
 			if diff := cmp.Diff(scratch.Items(), l.Items()); diff != "" {

@@ -90,7 +90,7 @@ type desk struct {
 }
 
 func newDesk(t *testing.T, addresses ...string) *desk {
-	return &desk{t, snapshot.New(), NewLedger(), addressesOf(addresses)}
+	return &desk{t, snapshot.New(), NewLedger(controller), addressesOf(addresses)}
 }
 
 // put tells of an Ingress with an address in its status.

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/converters/status"
 )
@@ -59,6 +61,7 @@ func (m Metrics) leads(leads bool) {
 // Config is what a Cluster needs.
 type Config struct {
 	Client    kubernetes.Interface
+	Dynamic   dynamic.Interface // for objects of the Gateway API; nil: there are none
 	Log       *slog.Logger
 	Metrics   Metrics
 	Statuses  bool   // write statuses; Events are sent in any case
@@ -78,7 +81,9 @@ type Cluster struct {
 	leads   bool
 	items   map[snapshot.Key]status.Item
 	written map[snapshot.Key]status.Status // the last value, since this replica leads
-	said    map[string]bool                // complaints that stand in the log
+	paces   map[snapshot.Key]pace
+	made    map[snapshot.Key]gateway.Infrastructure // of Gateways, since this replica leads
+	said    map[string]bool                         // complaints that stand in the log
 }
 
 // NewCluster prepares a writer; Run does the work.
@@ -90,6 +95,8 @@ func NewCluster(config Config) *Cluster {
 		limiter: flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writesAtOnce),
 		items:   map[snapshot.Key]status.Item{},
 		written: map[snapshot.Key]status.Status{},
+		paces:   map[snapshot.Key]pace{},
+		made:    map[snapshot.Key]gateway.Infrastructure{},
 		said:    map[string]bool{},
 	}
 	c.events = newEvents(c)
@@ -107,6 +114,10 @@ func (c *Cluster) Post(items []status.Item) {
 		if item.Wanted.IsZero() {
 			delete(c.items, item.Object)
 			delete(c.written, item.Object)
+			delete(c.paces, item.Object)
+			if _, made := c.made[item.Object]; made && c.leads {
+				c.queue.Add(item.Object)
+			}
 			continue
 		}
 		c.items[item.Object] = item
@@ -120,14 +131,14 @@ func (c *Cluster) Post(items []status.Item) {
 // the next one will put right, or somebody undoes what sluice writes: it has to wait, the
 // longer the more often that happens.
 func (c *Cluster) schedule(item status.Item) {
-	if !c.leads || !item.Differs() {
+	if !c.leads || !item.Differs() && !c.toMake(item) {
 		return
 	}
 	before, again := c.written[item.Object]
 	switch {
 	case !again || !before.Equal(item.Wanted):
 		c.queue.Forget(item.Object)
-		c.queue.Add(item.Object)
+		c.queue.AddAfter(item.Object, c.paces[item.Object].wait(item.Object.Kind, time.Now()))
 	case item.Wanted.Withdraws(): // what still stands there is somebody else's
 	default:
 		c.queue.AddRateLimited(item.Object)
@@ -153,6 +164,7 @@ func (c *Cluster) lead(ctx context.Context) {
 	}
 	c.setLeads(true)
 	clear(c.written)
+	clear(c.made)
 	for _, item := range c.items {
 		c.schedule(item)
 	}

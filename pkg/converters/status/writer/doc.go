@@ -11,6 +11,12 @@
 // that the source shows already. A replica that stops leaves everything as it stands, and a
 // new leader writes only differences.
 //
+// The status of an object of the Gateway API is merged with what others wrote and replaced in
+// one request, on the condition that nobody wrote meanwhile; else it is read and merged anew.
+// Gateways and ListenerSets count their routes, so they are written at most about once a
+// second while routes come and go. A Gateway with spec.infrastructure gets a Service that
+// carries its labels and annotations; it goes with the Gateway, which owns it.
+//
 // Which replica leads is decided with a Lease. All others serve traffic all the same, and
 // keep the newest values, so that a hand-over needs no conversion.
 //
@@ -20,6 +26,7 @@
 // It imports status, and files for atomic writes. It is one of the two places with a
 // Kubernetes client.
 //
-// Limits: Nodes asks twice a minute instead of watching. Kubernetes forgets Events after an
+// Limits: the Service of a Gateway that has no spec.infrastructure any more stays, bare, until
+// the Gateway goes; where no leader saw the change it keeps what it carried. Nodes asks twice a minute instead of watching. Kubernetes forgets Events after an
 // hour; one whose finding is older is sent again by the next leader only.
 package writer
