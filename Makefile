@@ -16,6 +16,8 @@ TEST_JSON ?=
 TEST_COUNTS ?=
 # How long each fuzz target runs.
 FUZZ_TIME ?= 30s
+# How long each load of make soak lasts at least.
+SOAK_TIME ?= 1m
 BENCH_FLAGS ?=
 # The image: its name, its tag, which is the version that the program tells, and what builds it.
 IMAGE ?= ghcr.io/sluice-proxy/sluice
@@ -32,7 +34,7 @@ haproxies = \
   export SLUICE_HAPROXY_32="$${SLUICE_HAPROXY_32:-$$(tests/tools/haproxy.sh path 3.2)}"; \
   export SLUICE_HAPROXY_34="$${SLUICE_HAPROXY_34:-$$(tests/tools/haproxy.sh path 3.4)}"
 
-.PHONY: help build run test lint generate check golden manifests image e2e bench bench-cluster fuzz tools clean
+.PHONY: help build run test lint generate check golden manifests image e2e traffic soak bench bench-cluster fuzz tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,14 +47,17 @@ build: ## build all programs into bin/
 run: build ## run sluice on examples/shop with a HAProxy in front of toy backends (Ctrl-C stops it all)
 	@./examples/run.sh
 
-# The tests of what is deployed are a module of their own.
+# The tests of what is deployed are a module of their own. Those of tests/traffic need root and measure time, so they run
+# for themselves: make traffic.
 test: ## vet and test everything, with both branches of HAProxy
 	@$(need_go)
 	@$(haproxies); \
 	vet=0; $(GO) vet ./... || vet=$$?; \
 	tests() { \
 	  local code=0; \
-	  $(GO) test "$$@" $(TEST_FLAGS) $(TEST_PACKAGES) || code=$$?; \
+	  local packages="$(TEST_PACKAGES)"; \
+	  if [[ "$$packages" == ./... ]]; then packages="$$($(GO) list ./... | grep -v '/tests/traffic$$')"; fi; \
+	  $(GO) test "$$@" $(TEST_FLAGS) $$packages || code=$$?; \
 	  if [[ "$(TEST_PACKAGES)" == ./... ]]; then (cd tests/deploy && $(GO) test "$$@" $(TEST_FLAGS) ./...) || code=$$?; fi; \
 	  return $$code; \
 	}; \
@@ -96,6 +101,14 @@ e2e: ## test with a real Kubernetes control plane and pods (as root; builds it o
 	@tests/tools/controlplane.sh path >/dev/null
 	@cd tests/kube && $(GO) vet ./...
 	@$(haproxies); cd tests/kube && $(GO) test -count=1 -timeout 30m $(TEST_FLAGS) ./...
+
+traffic: ## test that no request is lost while pods come and go and HAProxy reloads (as root, a few minutes)
+	@$(need_go)
+	@$(haproxies); $(GO) test -count=1 -timeout 10m $(TEST_FLAGS) ./tests/traffic
+
+soak: ## the same in full size, each load for SOAK_TIME (default 1m) at least (as root)
+	@$(need_go)
+	@$(haproxies); SOAK_TIME=$(SOAK_TIME) $(GO) test -count=1 -timeout 0 -v $(TEST_FLAGS) ./tests/traffic
 
 bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
 	@$(need_go)

@@ -56,6 +56,7 @@ else
   failed=$((failed + 1))
 fi
 
+part "traffic: no request is lost" "$make" --no-print-directory traffic
 part "e2e: a real control plane" "$make" --no-print-directory e2e
 
 line="$passed passed, $failed failed"
