@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -12,7 +13,7 @@ const maxMessage = 1024
 // condition is a condition without its time, which the writer sets.
 func condition[K, R ~string](kind K, status metav1.ConditionStatus, reason R, message string) metav1.Condition {
 	if len(message) > maxMessage {
-		message = message[:maxMessage-3] + "..."
+		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
 	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: message}
 }

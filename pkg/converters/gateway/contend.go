@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 )
 
@@ -71,6 +72,21 @@ func (f *RouteFragment) Without(refused map[ListenerID][]string) RouteFragment {
 		out.Parents[i].Conditions = put(conditions, condition(gatewayv1.RouteConditionAccepted, metav1.ConditionFalse,
 			gatewayv1.ListenerReasonHostnameConflict, "an older route of another kind has the hostnames on the listener"))
 		observed(out.Parents[i].Conditions, f.Generation)
+	}
+	return out
+}
+
+// Denied is the fragment with every rule answering the given status, or closing connections.
+func (f *RouteFragment) Denied(status int) RouteFragment {
+	out := *f
+	out.Attachments = slices.Clone(f.Attachments)
+	for i := range out.Attachments {
+		a := &out.Attachments[i]
+		a.Rules = slices.Clone(a.Rules)
+		for j := range a.Rules {
+			first := a.Rules[j].Targets[0].Backend
+			a.Rules[j].Targets = []Target{{Weight: 1, Backend: resolve.BackendRef{Namespace: first.Namespace, Deny: status, TCP: first.TCP}}}
+		}
 	}
 	return out
 }

@@ -19,11 +19,12 @@
 // 500 instead. A backend that is missing, not permitted or of another kind keeps its share, and
 // answers 500.
 //
-// Limits: sessionPersistence, ExternalAuth, filters of other APIs (ExtensionRef) and retry.backoff
-// are refused, and so are regular expressions that RE2 does not read. The certificate of a server
-// can have no other name than the one that is sent (BackendTLSPolicy, subjectAltNames). Which
-// certificates have expired is a matter of time, hence not told in conditions.
+// Limits: sessionPersistence, ExternalAuth, filters of other APIs (ExtensionRef) and
+// retry.backoff are refused, and so are regular expressions that package pattern does not take.
+// The certificate of a server can have no other name than the one that is sent
+// (BackendTLSPolicy, subjectAltNames). Which certificates have expired is a matter of time,
+// hence not told in conditions.
 //
-// It may import settings, resolve, snapshot and report, and of the HAProxy side model and
-// token. It stands within Convert.
+// It may import settings, resolve, snapshot and report, and of the HAProxy side model, token
+// and pattern. It stands within Convert.
 package gateway

@@ -2,26 +2,73 @@ package gateway
 
 import "slices"
 
-// SupportedFeatures are the names of what this controller claims of the Gateway API v1.6, in
-// alphabetical order: the status of each GatewayClass tells them, and the conformance suite
-// runs what they stand for. Nothing stands here that is not done.
+// claims are the features of the Gateway API v1.6 in the five profiles of a gateway, and whether
+// this controller does what each stands for, from the object to the traffic. The status of each
+// GatewayClass tells those that it does, and the conformance suite runs what they stand for: a
+// feature becomes true together with what was missing for it.
+func claims() map[string]bool {
+	return map[string]bool{
+		"Gateway":        true,
+		"ReferenceGrant": true,
+		"HTTPRoute":      true,
+		"GRPCRoute":      false,
+		"TLSRoute":       false,
+		"TCPRoute":       false,
+		"UDPRoute":       false,
+
+		"GatewayAddressEmpty":                                        true,
+		"GatewayBackendClientCertificate":                            false,
+		"GatewayFrontendClientCertificateValidation":                 false,
+		"GatewayFrontendClientCertificateValidationInsecureFallback": false,
+		"GatewayHTTPListenerIsolation":                               true,
+		"GatewayHTTPSListenerDetectMisdirectedRequests":              false,
+		"GatewayInfrastructure":                                      false,
+		"GatewayPort8080":                                            true,
+		"GatewayStaticAddresses":                                     true,
+		"ListenerSet":                                                true,
+
+		"BackendTLSPolicy":                          false,
+		"BackendTLSPolicySANValidation":             false,
+		"HTTPRoute303RedirectStatusCode":            false,
+		"HTTPRoute307RedirectStatusCode":            false,
+		"HTTPRoute308RedirectStatusCode":            false,
+		"HTTPRouteBackendProtocolH2C":               false,
+		"HTTPRouteBackendProtocolWebSocket":         false,
+		"HTTPRouteBackendRequestHeaderModification": false,
+		"HTTPRouteBackendTimeout":                   false,
+		"HTTPRouteCORS":                             false,
+		"HTTPRouteDestinationPortMatching":          true,
+		"HTTPRouteHostRewrite":                      false,
+		"HTTPRouteMethodMatching":                   true,
+		"HTTPRouteNamedRouteRule":                   true,
+		"HTTPRouteParentRefPort":                    true,
+		"HTTPRoutePathRedirect":                     false,
+		"HTTPRoutePathRewrite":                      false,
+		"HTTPRoutePortRedirect":                     false,
+		"HTTPRouteQueryParamMatching":               true,
+		"HTTPRouteRequestMirror":                    false,
+		"HTTPRouteRequestMultipleMirrors":           false,
+		"HTTPRouteRequestPercentageMirror":          false,
+		"HTTPRouteRequestTimeout":                   false,
+		"HTTPRouteResponseHeaderModification":       false,
+		"HTTPRouteRetry":                            false,
+		"HTTPRouteRetryBackendTimeout":              false,
+		"HTTPRouteRetryConnectionError":             false,
+		"HTTPRouteSchemeRedirect":                   false,
+
+		"GRPCRouteNamedRouteRule": false,
+		"TLSRouteModeMixed":       false,
+		"TLSRouteModeTerminate":   false,
+	}
+}
+
+// SupportedFeatures are the names of what this controller claims, in alphabetical order.
 func SupportedFeatures() []string {
-	list := []string{
-		"Gateway",
-		"ReferenceGrant",
-		"HTTPRoute",
-
-		"GatewayAddressEmpty",
-		"GatewayHTTPListenerIsolation",
-		"GatewayPort8080",
-		"GatewayStaticAddresses",
-		"ListenerSet",
-
-		"HTTPRouteDestinationPortMatching",
-		"HTTPRouteMethodMatching",
-		"HTTPRouteNamedRouteRule",
-		"HTTPRouteParentRefPort",
-		"HTTPRouteQueryParamMatching",
+	var list []string
+	for name, done := range claims() {
+		if done {
+			list = append(list, name)
+		}
 	}
 	slices.Sort(list)
 	return list

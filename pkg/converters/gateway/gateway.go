@@ -133,6 +133,20 @@ func (c *converter) own() {
 		origin.Field = fmt.Sprintf("spec.listeners[%d]", i)
 		c.entries = append(c.entries, c.read(&c.gw.Spec.Listeners[i], c.key, origin))
 	}
+	namedTwice(c.entries)
+}
+
+// namedTwice refuses listeners of one object whose name an earlier one has: routes could not
+// tell them apart.
+func namedTwice(entries []*entry) {
+	for i, e := range entries {
+		for _, earlier := range entries[:i] {
+			if earlier.spec.Name == e.spec.Name {
+				e.terms.refused = problemOf(gatewayv1.ListenerReasonUnsupportedValue, "another listener has the name, too")
+				e.accepted = e.terms.refused
+			}
+		}
+	}
 }
 
 // sets reads the listeners of the ListenerSets that may be attached: older ones first, then by
@@ -159,6 +173,7 @@ func (c *converter) sets() {
 				l := gatewayv1.Listener(object.Spec.Listeners[i])
 				m.entries = append(m.entries, c.read(&l, m.key, origin))
 			}
+			namedTwice(m.entries)
 			c.entries = append(c.entries, m.entries...)
 		}
 		c.members = append(c.members, m)

@@ -158,6 +158,14 @@ func TestListeners(t *testing.T) {
 			spec:      "  listeners: [{name: h, port: 443, protocol: HTTPS, tls: {mode: Passthrough}}]",
 			listeners: []string{refused("UnsupportedValue")},
 		},
+		"a selector that can't be read": {
+			spec:      "  listeners: [{name: h, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {\"a b\": c}}}}}]",
+			listeners: []string{refused("UnsupportedValue")},
+		},
+		"one name twice": {
+			spec:      "  listeners: [{name: h, port: 80, protocol: HTTP}, {name: h, port: 81, protocol: HTTP}]",
+			listeners: []string{allGood, refused("UnsupportedValue")},
+		},
 		"only kinds of routes that do not fit": {
 			spec:      "  listeners: [{name: h, port: 80, protocol: HTTP, allowedRoutes: {kinds: [{kind: InvalidRoute}]}}]",
 			gateway:   "Accepted False ListenersNotValid\nProgrammed False Invalid\nResolvedRefs False ListenersNotResolved",

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +79,7 @@ func termsOf(l *gatewayv1.Listener) terms {
 		}
 		t.host = host
 	}
-	t.refused = checkMode(l)
+	t.refused = cmp.Or(checkMode(l), checkSelector(l))
 	if l.Port < 1 || l.Port > 65535 {
 		t.refused = problemOf(gatewayv1.ListenerReasonPortUnavailable, "%d is not a port from 1 to 65535", l.Port)
 	}
@@ -95,6 +96,17 @@ func checkMode(l *gatewayv1.Listener) *problem {
 		return nil
 	}
 	return problemOf(gatewayv1.ListenerReasonUnsupportedValue, "a listener of protocol %s can't have the TLS mode %.60q", l.Protocol, mode)
+}
+
+// checkSelector checks the selector of namespaces. One that can't be read selects none.
+func checkSelector(l *gatewayv1.Listener) *problem {
+	if l.AllowedRoutes == nil || l.AllowedRoutes.Namespaces == nil || l.AllowedRoutes.Namespaces.Selector == nil {
+		return nil
+	}
+	if _, err := metav1.LabelSelectorAsSelector(l.AllowedRoutes.Namespaces.Selector); err != nil {
+		return problemOf(gatewayv1.ListenerReasonUnsupportedValue, "allowedRoutes.namespaces.selector can't be read: %v", err)
+	}
+	return nil
 }
 
 // allowsRoutes tells whether the listener of an object in namespace home takes routes of a

@@ -4,21 +4,21 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp/syntax"
 	"slices"
 	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sluice-proxy/sluice/pkg/haproxy/pattern"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
 // Bounds of what a match holds; those of the API.
 const (
-	maxPattern = 1024
 	maxValue   = 4096
 	maxName    = 256
-	maxMatches = 64 // of one rule
+	maxPart    = 1024 // of a gRPC service or method
+	maxMatches = 64   // of one rule
 )
 
 // everything is what a rule without matches takes.
@@ -60,18 +60,18 @@ func httpMatch(match *gatewayv1.HTTPRouteMatch) (Match, error) {
 		}
 	}
 	for _, h := range match.Headers {
-		pattern, err := isPattern(h.Type)
+		isRegex, err := isPattern(h.Type)
 		if err == nil {
-			m.Headers, err = addCondition(m.Headers, Condition{Name: strings.ToLower(string(h.Name)), Value: h.Value, Pattern: pattern})
+			m.Headers, err = addCondition(m.Headers, Condition{Name: strings.ToLower(string(h.Name)), Value: h.Value, Pattern: isRegex})
 		}
 		if err != nil {
 			return m, fmt.Errorf("header %.60q: %w", h.Name, err)
 		}
 	}
 	for _, q := range match.QueryParams {
-		pattern, err := isPattern(q.Type)
+		isRegex, err := isPattern(q.Type)
 		if err == nil {
-			m.Query, err = addCondition(m.Query, Condition{Name: string(q.Name), Value: q.Value, Pattern: pattern})
+			m.Query, err = addCondition(m.Query, Condition{Name: string(q.Name), Value: q.Value, Pattern: isRegex})
 		}
 		if err != nil {
 			return m, fmt.Errorf("query parameter %.60q: %w", q.Name, err)
@@ -158,25 +158,13 @@ func checkValue(text string) error {
 	return token.CheckText(text, "")
 }
 
-// checkPattern takes regular expressions that RE2 and PCRE read alike. So one that looks back or
-// ahead, or repeats more than 1 000 times, is refused.
+// checkPattern takes the regular expressions that HAProxy can be given at a bounded cost.
 func checkPattern(text string) error {
-	if len(text) > maxPattern {
-		return fmt.Errorf("the regular expression has %d bytes, at most %d are allowed", len(text), maxPattern)
-	}
 	if err := token.CheckText(text, ""); err != nil {
 		return err
 	}
-	if _, err := syntax.Parse(text, syntax.Perl); err != nil {
-		return fmt.Errorf("the regular expression can't be used: %w", err)
-	}
-	for i := 0; i+1 < len(text); i++ {
-		if text[i] == '\\' {
-			if text[i+1] == 'Q' {
-				return errors.New(`the regular expression can't be used: write \ before each character in place of \Q`)
-			}
-			i++
-		}
+	if _, err := pattern.Compile(text); err != nil {
+		return fmt.Errorf("the regular expression %.60q can't be used: %w", text, err)
 	}
 	return nil
 }
@@ -207,9 +195,9 @@ func grpcMatch(match *gatewayv1.GRPCRouteMatch) (Match, error) {
 		}
 	}
 	for _, h := range match.Headers {
-		pattern, err := isPattern(h.Type)
+		isRegex, err := isPattern(h.Type)
 		if err == nil {
-			m.Headers, err = addCondition(m.Headers, Condition{Name: strings.ToLower(string(h.Name)), Value: h.Value, Pattern: pattern})
+			m.Headers, err = addCondition(m.Headers, Condition{Name: strings.ToLower(string(h.Name)), Value: h.Value, Pattern: isRegex})
 		}
 		if err != nil {
 			return m, fmt.Errorf("header %.60q: %w", h.Name, err)
@@ -220,14 +208,14 @@ func grpcMatch(match *gatewayv1.GRPCRouteMatch) (Match, error) {
 
 // call compares service and method, which gRPC writes as the path /service/method.
 func (m *Match) call(method *gatewayv1.GRPCMethodMatch) error {
-	pattern, err := isPattern(method.Type)
+	isRegex, err := isPattern(method.Type)
 	if err != nil {
 		return err
 	}
 	service, name := value(method.Service), value(method.Method)
-	if !pattern {
+	if !isRegex {
 		for _, text := range []string{service, name} {
-			if strings.Trim(text, "._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(text) > maxPattern {
+			if strings.Trim(text, "._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(text) > maxPart {
 				return fmt.Errorf("%.100q is not the name of a gRPC service or method", text)
 			}
 		}
@@ -235,10 +223,10 @@ func (m *Match) call(method *gatewayv1.GRPCMethodMatch) error {
 	switch {
 	case service == "" && name == "":
 		return nil
-	case !pattern && name == "":
+	case !isRegex && name == "":
 		m.Path = "/" + service
 		return nil
-	case !pattern && service != "":
+	case !isRegex && service != "":
 		m.How, m.Path = PathExact, "/"+service+"/"+name
 		return nil
 	}
@@ -247,7 +235,7 @@ func (m *Match) call(method *gatewayv1.GRPCMethodMatch) error {
 		if text == "" {
 			continue
 		}
-		if !pattern {
+		if !isRegex {
 			text = strings.ReplaceAll(text, ".", `\.`)
 		}
 		if err := checkPattern(text); err != nil {
@@ -256,7 +244,7 @@ func (m *Match) call(method *gatewayv1.GRPCMethodMatch) error {
 		parts[i] = "(?:" + text + ")"
 	}
 	m.How, m.Path = PathPattern, "/"+parts[0]+"/"+parts[1]
-	return nil
+	return checkPattern(m.Path)
 }
 
 func value(text *string) string {

@@ -167,7 +167,9 @@ func (c *routeConverter) place(p *place, parent int, rules map[site][]Rule) {
 	id := ListenerID{Gateway: p.parent.key, Set: p.parent.set, Name: string(p.listener.Name)}
 	for i := range c.f.Attachments {
 		if known := &c.f.Attachments[i]; known.Listener == id {
-			known.Parents = append(known.Parents, parent)
+			if !slices.Contains(known.Parents, parent) {
+				known.Parents = append(known.Parents, parent)
+			}
 			return
 		}
 	}

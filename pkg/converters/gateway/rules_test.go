@@ -109,8 +109,6 @@ func TestMatches(t *testing.T) {
 		"a method":               {rules: "  - {matches: [{method: PATCH, path: {value: /x}}], " + to + "}", want: "PATCH^/x -> 1*apps/web:80"},
 		"an invalid expression":  {rules: "  - {matches: [{path: {type: RegularExpression, value: \"*.example.com\"}}], " + to + "}", want: "nothing", status: unusable},
 		"looking ahead":          {rules: "  - {matches: [{headers: [{name: a, type: RegularExpression, value: \"(?=x)\"}]}], " + to + "}", want: "nothing", status: unusable},
-		"quoting all":            {rules: "  - {matches: [{headers: [{name: a, type: RegularExpression, value: '\\Qx'}]}], " + to + "}", want: "nothing", status: unusable},
-		"an escaped backslash":   {rules: "  - {matches: [{headers: [{name: a, type: RegularExpression, value: '\\\\Qx'}]}], " + to + "}", want: "^/ a~\\\\Qx -> 1*apps/web:80"},
 		"a long expression":      {rules: "  - {matches: [{headers: [{name: a, type: RegularExpression, value: " + strings.Repeat("a", 2000) + "}]}], " + to + "}", want: "nothing", status: unusable},
 		"many repetitions":       {rules: "  - {matches: [{headers: [{name: a, type: RegularExpression, value: \"(a{900}){900}\"}]}], " + to + "}", want: "nothing", status: unusable},
 		"the other rules go on":  {rules: "  - {matches: [{path: {type: RegularExpression, value: \"(\"}}], " + to + "}\n  - {" + to + "}", want: "^/ -> 1*apps/web:80", status: dropped},

@@ -167,6 +167,17 @@ func TestWithout(t *testing.T) {
 	}
 }
 
+func TestDenied(t *testing.T) {
+	f := route(t, snapshot.TCPRoute, "  - backendRefs: [{name: web, port: 80}, {name: old, port: 80}]")
+	denied := f.Denied(503)
+	if got := rulesText(denied); got != " -> 1*503" || !denied.Attachments[0].Rules[0].Targets[0].Backend.TCP {
+		t.Error(got)
+	}
+	if got := rulesText(f); got != " -> 1*apps/web:80 1*apps/old:80" {
+		t.Errorf("the fragment itself was changed: %s", got)
+	}
+}
+
 func TestClass(t *testing.T) {
 	parameters := func(ref string) string {
 		return "kind: GatewayClass\nmetadata: {name: p, generation: 4}\nspec: {controllerName: sluice-proxy.github.io/controller, parametersRef: {" + ref + "}}"
