@@ -1,6 +1,11 @@
 package resolve
 
 import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -72,7 +77,7 @@ func TestReferencesOfTheGatewayAPI(t *testing.T) {
 	authority := &corev1.ConfigMap{ObjectMeta: meta("ca"), Data: map[string]string{"ca.crt": pair.certificate}}
 	empty := &corev1.ConfigMap{ObjectMeta: meta("empty")}
 	file := Authorities(view(t, authority), []snapshot.Key{{Kind: snapshot.ConfigMap, Namespace: "default", Name: "ca"}})
-	tls := model.ServerOptions{SSL: true, Verify: true, CAFile: file.Name, SNI: "str(p.example.com)"}
+	verified := model.ServerOptions{SSL: true, Verify: true, CAFile: file.Name, SNI: "str(p.example.com)"}
 	with := func(o model.ServerOptions, change func(*model.ServerOptions)) model.ServerOptions {
 		change(&o)
 		return o
@@ -99,14 +104,14 @@ func TestReferencesOfTheGatewayAPI(t *testing.T) {
 		"a name of others":                {objects: []any{speaking("HTTPS")}},
 		"a protocol that is unknown":      {objects: []any{speaking("kubernetes.io/h5")}, deny: 500, codes: "BackendInvalid"},
 		"websockets over TLS, unverified": {objects: []any{speaking("kubernetes.io/wss")}, deny: 500, codes: "BackendInvalid"},
-		"websockets over TLS":             {objects: []any{speaking("kubernetes.io/wss"), authority, policyFor("p", 1, "", "ca")}, want: tls},
+		"websockets over TLS":             {objects: []any{speaking("kubernetes.io/wss"), authority, policyFor("p", 1, "", "ca")}, want: verified},
 		"a missing Service":               {deny: 500, codes: "ServiceMissing"},
 		"a missing port":                  {objects: []any{service(port(80, "https"))}, deny: 500, codes: "ServicePortMissing"},
-		"a policy":                        {objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: tls},
-		"a policy with an authority that is missing beside": {objects: []any{plain, authority, policyFor("p", 1, "", "gone", "ca")}, want: tls},
-		"a policy of the system":                            {objects: []any{plain, policyFor("p", 1, "")}, want: with(tls, func(o *model.ServerOptions) { o.CAFile = model.SystemCA })},
-		"a policy for gRPC":                                 {gateway: GatewayRef{H2: true}, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: with(tls, func(o *model.ServerOptions) { o.ALPN = "h2" })},
-		"a policy for connections":                          {tcp: true, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: tls},
+		"a policy":                        {objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: verified},
+		"a policy with an authority that is missing beside": {objects: []any{plain, authority, policyFor("p", 1, "", "gone", "ca")}, want: verified},
+		"a policy of the system":                            {objects: []any{plain, policyFor("p", 1, "")}, want: with(verified, func(o *model.ServerOptions) { o.CAFile = model.SystemCA })},
+		"a policy for gRPC":                                 {gateway: GatewayRef{H2: true}, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: with(verified, func(o *model.ServerOptions) { o.ALPN = "h2" })},
+		"a policy for connections":                          {tcp: true, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: verified},
 		"TLS that is passed through":                        {gateway: GatewayRef{Passthrough: true}, tcp: true, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}},
 		"a policy without its authority":                    {objects: []any{plain, policyFor("p", 1, "", "gone")}, deny: 500, codes: "BackendInvalid"},
 		"a policy with an empty authority":                  {objects: []any{plain, empty, policyFor("p", 1, "", "empty")}, deny: 500, codes: "BackendInvalid"},
@@ -116,9 +121,9 @@ func TestReferencesOfTheGatewayAPI(t *testing.T) {
 		"a client certificate": {
 			gateway: GatewayRef{ClientCertificate: secretKey("shown")},
 			objects: []any{plain, authority, policyFor("p", 1, "", "ca"), secret{"shown", map[string]string{"tls.crt": client.certificate, "tls.key": client.key}}},
-			want:    with(tls, func(o *model.ServerOptions) { o.CertFile = certificate.Name }),
+			want:    with(verified, func(o *model.ServerOptions) { o.CertFile = certificate.Name }),
 		},
-		"a client certificate that is missing": {gateway: GatewayRef{ClientCertificate: secretKey("gone")}, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: tls},
+		"a client certificate that is missing": {gateway: GatewayRef{ClientCertificate: secretKey("gone")}, objects: []any{plain, authority, policyFor("p", 1, "", "ca")}, want: verified},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -199,4 +204,42 @@ func TestHeadersThen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAServerIsVerifiedByAPolicy: HAProxy answers 503 where the certificate of a server is not the one
+// that the policy asks for, with the name that it sends as the name that it verifies.
+func TestAServerIsVerifiedByAPolicy(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	pair := testPairAt(t, nil, time.Now())
+	certificate, err := tls.X509KeyPair([]byte(pair.certificate), []byte(pair.key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, []byte(pair.certificate), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	versions(t, func(t *testing.T, binary string) {
+		for options, want := range map[string]int{
+			"ca-file " + authority + " sni str(b.example)":         200,
+			"ca-file " + authority + " sni str(x.a.example)":       200,
+			"ca-file " + authority + " sni str(other.example)":     503,
+			"ca-file " + model.SystemCA + " sni str(b.example)":    503,
+			"ca-file " + authority + " sni str(b.example) alpn h2": 503, // the server does not speak it
+		} {
+			client := running(t, binary, "frontend f\n    bind unix@%DIR%/s\n    default_backend b\nbackend b\n    server s "+
+				server.Listener.Addr().String()+" ssl verify required "+options+"\n")
+			answer, err := client.Get("http://x/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != want {
+				t.Errorf("%s: %d, want %d", options, answer.StatusCode, want)
+			}
+		}
+	})
 }

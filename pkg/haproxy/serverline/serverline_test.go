@@ -34,6 +34,8 @@ func TestLine(t *testing.T) {
 		"TLS with all parameters": {v4, model.ServerOptions{SSL: true, Verify: true, CAFile: "a.pem", CertFile: "b.pem",
 			SNI: "str(a.example)", VerifyHost: "a.example", ALPN: "h2,http/1.1"},
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify required ca-file certs/a.pem verifyhost a.example crt certs/b.pem sni str(a.example) alpn h2,http/1.1 pool-max-conn 0"},
+		"the authorities of the system": {v4, model.ServerOptions{SSL: true, Verify: true, CAFile: model.SystemCA, SNI: "str(a.example)", Pool: true},
+			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 ssl verify required ca-file @system-ca sni str(a.example)"},
 		"checks and limits": {v4, model.ServerOptions{SendProxy: "send-proxy-v2", MaxConn: 7, MaxQueue: 8,
 			Check: model.Check{On: true, Interval: 1500 * time.Millisecond, Rise: 2, Fall: 3, Port: 81, Addr: "10.0.0.1"}},
 			"server 10.1.2.3:8080 10.1.2.3:8080 weight 1 send-proxy-v2 maxconn 7 maxqueue 8 pool-max-conn 0 check inter 1500 rise 2 fall 3 port 81 addr 10.0.0.1"},
