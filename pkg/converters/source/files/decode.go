@@ -244,7 +244,7 @@ func (d *document) addList(h head, at place) {
 
 func (d *document) addObject(raw []byte, h head, line int) {
 	k, ok := kindOf(h.Kind)
-	if !ok || h.APIVersion != k.apiVersion {
+	if !ok || !k.reads(h.APIVersion) {
 		advice := ""
 		if ok {
 			advice = oldVersion(k, h.APIVersion, h.Kind)

@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,27 +25,38 @@ type kind struct {
 	// decode returns the object as a snapshot holds it, complaints about single fields
 	// and the error that makes it unusable.
 	decode func(raw []byte, key snapshot.Key) (object any, strict []error, err error)
+	// alike are further versions of the group that clusters serve, with the same fields.
+	alike []string
+}
+
+// reads tells whether the kind is read in a version.
+func (k kind) reads(apiVersion string) bool {
+	if apiVersion == k.apiVersion {
+		return true
+	}
+	group, _, _ := strings.Cut(k.apiVersion, "/")
+	return slices.ContainsFunc(k.alike, func(version string) bool { return apiVersion == group+"/"+version })
 }
 
 // kindOf is how a kind is read; false if sluice doesn't read it in any version.
 func kindOf(name string) (kind, bool) {
 	switch snapshot.Kind(name) {
 	case snapshot.Ingress:
-		return kind{"networking.k8s.io/v1", false, validation.IsDNS1123Subdomain, typed(plain[networkingv1.Ingress])}, true
+		return kind{apiVersion: "networking.k8s.io/v1", checkName: validation.IsDNS1123Subdomain, decode: typed(plain[networkingv1.Ingress])}, true
 	case snapshot.IngressClass:
-		return kind{"networking.k8s.io/v1", true, validation.IsDNS1123Subdomain, typed(completeClass)}, true
+		return kind{apiVersion: "networking.k8s.io/v1", cluster: true, checkName: validation.IsDNS1123Subdomain, decode: typed(completeClass)}, true
 	case snapshot.Service:
-		return kind{"v1", false, validation.IsDNS1123Label, typed(completeService)}, true
+		return kind{apiVersion: "v1", checkName: validation.IsDNS1123Label, decode: typed(completeService)}, true
 	case snapshot.EndpointSlice:
-		return kind{"discovery.k8s.io/v1", false, validation.IsDNS1123Subdomain, typed(completeSlice)}, true
+		return kind{apiVersion: "discovery.k8s.io/v1", checkName: validation.IsDNS1123Subdomain, decode: typed(completeSlice)}, true
 	case snapshot.Secret:
-		return kind{"v1", false, validation.IsDNS1123Subdomain, typed(secretData)}, true
+		return kind{apiVersion: "v1", checkName: validation.IsDNS1123Subdomain, decode: typed(secretData)}, true
 	case snapshot.ConfigMap:
-		return kind{"v1", false, validation.IsDNS1123Subdomain, typed(plain[corev1.ConfigMap])}, true
+		return kind{apiVersion: "v1", checkName: validation.IsDNS1123Subdomain, decode: typed(plain[corev1.ConfigMap])}, true
 	case snapshot.Namespace:
-		return kind{"v1", true, validation.IsDNS1123Label, typed(completeNamespace)}, true
+		return kind{apiVersion: "v1", cluster: true, checkName: validation.IsDNS1123Label, decode: typed(completeNamespace)}, true
 	}
-	return kind{}, false
+	return gatewayKindOf(name)
 }
 
 // typed decodes into a T, and has complete fill it in and make of it what a snapshot holds.
