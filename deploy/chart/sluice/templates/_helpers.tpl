@@ -113,6 +113,9 @@ labels:
 {{- range .Values.watchNamespaces }}
 - --watch-namespace={{ . }}
 {{- end }}
+{{- if not .Values.gateway.enabled }}
+- --gateway-api=false
+{{- end }}
 {{- with .Values.defaultSSLCertificate }}
 - --default-ssl-certificate={{ . }}
 {{- end }}
