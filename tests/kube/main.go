@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,8 +25,9 @@ const (
 )
 
 // Main runs the tests of a package in a sandbox and ends the process with their exit code:
-// it is all that TestMain does. The programs are commands of the repository, by their
-// names below cmd/, that are built first.
+// it is all that TestMain does. The programs are built first: commands of the repository, by
+// their names below cmd/, and others by their import paths (with a slash), in the versions of
+// the test's module.
 func Main(m *testing.M, programs ...string) {
 	switch os.Getenv(sandbox.StageVariable) {
 	case sandbox.StageContainer:
@@ -88,27 +90,35 @@ func build(root, folder string, programs []string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	args := []string{"build", "-o", folder + "/"}
+	var own, others []string
 	for _, name := range programs {
-		args = append(args, "./cmd/"+name)
+		if strings.Contains(name, "/") {
+			others = append(others, name)
+		} else {
+			own = append(own, "./cmd/"+name)
+		}
 	}
-	if len(programs) == 0 {
-		return nil
+	for module, packages := range map[string][]string{root: own, ".": others} {
+		if len(packages) == 0 {
+			continue
+		}
+		if _, err := output(module, "go", append([]string{"build", "-o", folder + "/"}, packages...)...); err != nil {
+			return err
+		}
 	}
-	_, err := output(root, "go", args...)
-	return err
+	return nil
 }
 
-// output runs a command in the repository and returns what it printed; what it has to say
-// to people goes to people.
-func output(root, name string, args ...string) (string, error) {
+// output runs a command in a folder and returns what it printed; what it has to say to
+// people goes to people. A name with a slash is a file in the folder.
+func output(folder, name string, args ...string) (string, error) {
 	command := exec.Command(name, args...)
-	command.Dir = root
+	command.Dir = folder
 	// Static programs run in any container.
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	command.Stderr = os.Stderr
 	if strings.Contains(name, "/") {
-		command.Path = filepath.Join(root, name)
+		command.Path = filepath.Join(folder, name)
 	}
 	out, err := command.Output()
 	if err != nil {
@@ -126,13 +136,13 @@ func inside(m *testing.M) int {
 	return m.Run()
 }
 
-// Program is the path of a program of the repository that Main was told to build.
+// Program is the path of a program that Main was told to build.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	if !strings.Contains(","+os.Getenv(registerVariable)+",", ","+name+",") {
 		t.Fatalf("program %q was not built: name it in the call of kube.Main in TestMain", name)
 	}
-	return filepath.Join(os.Getenv(productVariable), name)
+	return filepath.Join(os.Getenv(productVariable), path.Base(name))
 }
 
 // Root is the folder of the repository.

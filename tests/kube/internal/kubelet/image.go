@@ -19,6 +19,9 @@ type Image struct {
 	Env        []string // NAME=VALUE
 	Dir        string   // working folder; default /
 	UID, GID   int
+	// Listens says that the program is a server: a container without a readiness probe is not ready before it
+	// listens. A kubelet would call it ready at once, and its first requests would fail.
+	Listens bool
 }
 
 // ImageKey is a reference without registry host, tag and digest: what images are known by.

@@ -32,6 +32,9 @@ func (u *unit) probe(ctx context.Context, process *container.Process) {
 	if u.spec.LivenessProbe != nil {
 		go u.liveness(ctx, alive, process)
 	}
+	if u.listens {
+		u.awaitListening(alive, process)
+	}
 	if u.spec.ReadinessProbe != nil {
 		u.watch(alive, process, u.spec.ReadinessProbe, func(good bool) bool {
 			u.mark(func() { u.ready = good && u.process == process })
@@ -59,7 +62,7 @@ func (u *unit) startup(alive context.Context, process *container.Process) bool {
 		}
 		u.mark(func() {
 			if u.process == process {
-				u.started, u.ready = true, u.spec.ReadinessProbe == nil
+				u.started, u.ready = true, u.spec.ReadinessProbe == nil && !u.listens
 			}
 		})
 		return false

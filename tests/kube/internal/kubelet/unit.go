@@ -33,6 +33,7 @@ type unit struct {
 	attempt  int
 	started  bool
 	ready    bool
+	listens  bool               // ready when it listens
 	process  *container.Process // nil: does not run
 }
 
@@ -155,7 +156,8 @@ func (u *unit) start(ctx context.Context) (*container.Process, error) {
 	u.process = process
 	u.state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 	u.started = u.spec.StartupProbe == nil
-	u.ready = u.started && u.spec.ReadinessProbe == nil
+	u.ready = u.started && u.spec.ReadinessProbe == nil && !image.Listens
+	u.listens = image.Listens && u.spec.ReadinessProbe == nil
 	signal(p.changed)
 	return process, nil
 }
