@@ -19,6 +19,11 @@ FUZZ_TIME ?= 30s
 # How long each load of make soak lasts at least.
 SOAK_TIME ?= 1m
 BENCH_FLAGS ?=
+# Conformance: flags of the suite (-run-test NAME, -debug, ...), and of `go test` (-run 'TestConformance/HTTPRoute', -v).
+CONFORMANCE_FLAGS ?=
+CONFORMANCE_TEST_FLAGS ?=
+# If set, the suite runs with its own timeouts and writes its report.
+CONFORMANCE_REPORT ?=
 # The image: its name, its tag, which is the version that the program tells, and what builds it.
 IMAGE ?= ghcr.io/sluice-proxy/sluice
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -34,7 +39,7 @@ haproxies = \
   export SLUICE_HAPROXY_32="$${SLUICE_HAPROXY_32:-$$(tests/tools/haproxy.sh path 3.2)}"; \
   export SLUICE_HAPROXY_34="$${SLUICE_HAPROXY_34:-$$(tests/tools/haproxy.sh path 3.4)}"
 
-.PHONY: help build run test lint generate check golden manifests image e2e traffic soak bench bench-cluster fuzz tools clean
+.PHONY: help build run test lint generate check golden manifests image e2e traffic soak conformance bench bench-cluster fuzz tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,7 +76,7 @@ test: ## vet and test everything, with both branches of HAProxy
 lint: ## look for what the conventions forbid
 	@$(need_go)
 	@lint="$$(tests/tools/gotool.sh golangci-lint)"; "$$lint" run ./...; \
-	for module in tests/deploy tests/kube; do (cd "$$module" && "$$lint" run --build-tags bench ./...); done
+	for module in tests/deploy tests/kube tests/conformance; do (cd "$$module" && "$$lint" run --build-tags bench ./...); done
 
 generate: ## write the reference pages in docs/ anew
 	@$(need_go)
@@ -109,6 +114,14 @@ traffic: ## test that no request is lost while pods come and go and HAProxy relo
 soak: ## the same in full size, each load for SOAK_TIME (default 1m) at least (as root)
 	@$(need_go)
 	@$(haproxies); SOAK_TIME=$(SOAK_TIME) $(GO) test -count=1 -timeout 0 -v $(TEST_FLAGS) ./tests/traffic
+
+conformance: ## run the Gateway API's conformance suite (as root; CONFORMANCE_FLAGS=..., CONFORMANCE_REPORT=1 writes docs/conformance)
+	@$(need_go)
+	@tests/tools/controlplane.sh path >/dev/null
+	@cd tests/conformance && $(GO) vet ./...
+	@$(haproxies); flags=(-short-timeouts); \
+	[[ -z "$(CONFORMANCE_REPORT)" ]] || flags=(-report=docs/conformance/gateway-api-v1.6.3.yaml -sluice-version="$(VERSION)"); \
+	cd tests/conformance && $(GO) test -count=1 -timeout 90m -parallel 8 $(CONFORMANCE_TEST_FLAGS) . -args "$${flags[@]}" $(CONFORMANCE_FLAGS)
 
 bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
 	@$(need_go)
