@@ -166,9 +166,10 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 	if r.supervisor != nil {
 		config.Supervisor = r.supervisor
 	}
+	metrics.Backends(runtime.BackendCounters)
 	a := apply.New(config)
 	worker = a.WorkerPID
-	r.loop = &loop.Loop{Line: line, Apply: a, Log: log, Metrics: metrics, Publish: r.admin.Publish, Once: o.Once}
+	r.loop = &loop.Loop{Line: line, Apply: a, Log: log, Metrics: metrics, Publish: r.admin.Publish, Once: o.Once, Counters: runtime}
 	if r.supervisor != nil {
 		r.loop.Exited = r.supervisor.Exited
 	}

@@ -100,6 +100,42 @@ func TestClosedWithoutAnswer(t *testing.T) {
 	}
 }
 
+// A pod that refuses connections although it is listed costs no request, and its Service
+// is told.
+func TestRefusalIsTold(t *testing.T) {
+	w := newWorld(t, "3.4", nil)
+	pods := NewPods(t, w.book, 3)
+	w.put("web.yaml", route("web"))
+	w.serve("web", pods...)
+	pods[0].StopListening()
+	load := w.load(Fresh, "web.test", 50).Start(t)
+	w.Eventually("a finding", func() error {
+		found := 0
+		for _, f := range w.State().Findings {
+			if f.Code == "EndpointRefuses" && strings.HasPrefix(f.Message, pods[0].IP) {
+				found++
+			}
+		}
+		if found != 1 {
+			return errNot("there is none")
+		}
+		return nil
+	})
+	none(t, "beside a pod that refuses", load.Stop())
+	if w.Metric("sluice_backend_retries_total", `backend="test_web_80"`)+w.Metric("sluice_backend_redispatches_total", `backend="test_web_80"`) == 0 {
+		t.Error("no retry in the metrics")
+	}
+	w.serve("web", pods[1:]...)
+	w.Eventually("the finding goes with the endpoint", func() error {
+		for _, f := range w.State().Findings {
+			if f.Code == "EndpointRefuses" {
+				return errNot(f.Message)
+			}
+		}
+		return nil
+	})
+}
+
 // Point 6: the last pod goes.
 func TestLastPod(t *testing.T) {
 	w := newWorld(t, "3.4", nil)

@@ -62,9 +62,13 @@ type Loop struct {
 	Exited func() <-chan error
 	// Contents reads what the line looks up; nil: the source sends everything by itself.
 	Contents source.Contents
+	// Counters are looked at for servers that fail; nil: they are not.
+	Counters Counters
 	// Once ends Run after the first success, or with the first failure.
 	Once bool
 
+	refusing <-chan []refusal          // servers that fail, whenever they change
+	failing  []refusal                 // the last of them
 	flight   <-chan apply.Outcome      // of the reload in flight
 	plan     *plan.Plan                // that it carries out
 	synced   bool                      // the source has delivered all that was there at start
@@ -94,6 +98,11 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 		return err
 	}
 	l.prepare()
+	if l.Counters != nil {
+		refusing := make(chan []refusal)
+		l.refusing = refusing
+		go newWatcher(l.Counters).watch(ctx, refusing)
+	}
 	resync := time.NewTicker(resyncEvery)
 	defer resync.Stop()
 	seconds := time.NewTicker(time.Second)
@@ -119,6 +128,8 @@ func (l *Loop) Run(ctx context.Context, batches <-chan source.Batch) error {
 			l.Line.Again(time.Now())
 			l.want()
 			l.dirty = true
+		case l.failing = <-l.refusing:
+			l.reported = false
 		case <-seconds.C:
 			l.everySecond(ctx)
 		case addresses := <-l.Addresses:

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -39,6 +40,9 @@ func (l *Loop) report() {
 	l.reported = true
 	before := l.status.Findings
 	l.status.Findings = l.Line.Report()
+	if found := refusals(l.Line.Model(), l.failing); len(found) > 0 {
+		l.status.Findings = report.Sort(append(slices.Clone(l.status.Findings), found...))
+	}
 	l.logFindings(before, l.status.Findings)
 	if l.Writer != nil {
 		l.Writer.Notice(l.Line.Notices(l.status.Findings))

@@ -19,6 +19,7 @@ const (
 	ServiceMissing      Code = "ServiceMissing"
 	ServicePortMissing  Code = "ServicePortMissing"
 	EndpointInvalid     Code = "EndpointInvalid"
+	EndpointRefuses     Code = "EndpointRefuses"
 	ClassNone           Code = "ClassNone"
 	ClassMissing        Code = "ClassMissing"
 	ClassParameters     Code = "ClassParameters"
@@ -71,6 +72,7 @@ var Catalogue = map[Code]Entry{
 	ServiceMissing:      {Error, "A Service does not exist", "The path answers 503 until the Service is created; nothing else needs to be touched then."},
 	ServicePortMissing:  {Error, "A Service lacks the port", "The path answers 503 until the Service has a port of that number or name."},
 	EndpointInvalid:     {Warning, "An endpoint can't be used", "An EndpointSlice holds an address or a port that is not valid. The other endpoints serve."},
+	EndpointRefuses:     {Warning, "A ready endpoint does not take connections", "Its pod refuses connections or does not answer, although its readiness probe succeeds. Requests that meet it are sent to another endpoint; look at the pod and at its probe."},
 	ClassNone:           {Info, "An Ingress that belongs to no class", "It is not served. Set spec.ingressClassName, mark an IngressClass as default, or run sluice with --watch-ingress-without-class."},
 	ClassMissing:        {Warning, "An IngressClass does not exist", "The object is not served until a class of that name belongs to this controller."},
 	ClassParameters:     {Warning, "The parameters of an IngressClass can't be used", "Parameters name a ConfigMap. The class is served without them."},
