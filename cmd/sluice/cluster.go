@@ -90,24 +90,31 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 func newClusterSource(o *options.Options, c *clients, log *slog.Logger) *cluster.Source {
 	config := cluster.Config{
 		Kubernetes: c.kubernetes, Metadata: c.metadata, Gateway: c.gateway, Log: log,
-		Namespaces: slices.Compact(slices.Sorted(slices.Values(o.WatchNamespaces))),
+		Namespaces: slices.Compact(slices.Sorted(slices.Values(o.WatchNamespaces))), Elsewhere: named(o),
 		Class: &networkingv1.IngressClass{
 			ObjectMeta: metav1.ObjectMeta{Name: o.IngressClass}, Spec: networkingv1.IngressClassSpec{Controller: loop.ControllerName},
 		},
-	}
-	for _, object := range []struct {
-		kind snapshot.Kind
-		name string
-	}{
-		{snapshot.ConfigMap, o.ConfigMap}, {snapshot.ConfigMap, o.TCPServicesConfigMap},
-		{snapshot.Secret, o.DefaultSSLCertificate}, {snapshot.Service, o.DefaultBackendService}, {snapshot.Service, o.PublishService},
-	} {
-		if namespace, name, ok := options.SplitName(object.name); ok {
-			config.Elsewhere = append(config.Elsewhere, snapshot.Key{Kind: object.kind, Namespace: namespace, Name: name})
-		}
 	}
 	if !o.GatewayAPI {
 		config.Gateway = nil
 	}
 	return cluster.New(config)
+}
+
+// named are the objects that flags name. Of the published Service only the addresses count,
+// so nobody needs the right to read its EndpointSlices.
+func named(o *options.Options) []snapshot.Key {
+	var keys []snapshot.Key
+	for _, object := range []struct {
+		kind snapshot.Kind
+		name string
+	}{
+		{snapshot.ConfigMap, o.ConfigMap}, {snapshot.ConfigMap, o.TCPServicesConfigMap}, {snapshot.Secret, o.DefaultSSLCertificate},
+		{snapshot.Service, o.DefaultBackendService}, {snapshot.EndpointSlice, o.DefaultBackendService}, {snapshot.Service, o.PublishService},
+	} {
+		if namespace, name, ok := options.SplitName(object.name); ok {
+			keys = append(keys, snapshot.Key{Kind: object.kind, Namespace: namespace, Name: name})
+		}
+	}
+	return keys
 }

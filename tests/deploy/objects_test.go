@@ -115,6 +115,7 @@ func check(t *testing.T, text string) {
 	o.checkServices()
 	o.checkPolicies()
 	o.checkRoles()
+	o.checkRights()
 	o.checkPod()
 	o.checkPrograms(text)
 }

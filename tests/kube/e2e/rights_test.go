@@ -129,7 +129,7 @@ func rolesOnly(t *testing.T, c *kube.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, namespace := range []string{"shop", "blog"} {
+	for _, namespace := range []string{"shop", "blog", "certs", "pages"} {
 		apply(t, c, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace))
 	}
 	apply(t, c, installed(t, "tests/deploy/testdata/watch-namespaces/golden.yaml", "Deployment"))

@@ -142,12 +142,12 @@ func (k kind) scopes(c Config) []scope {
 // elsewhere is the scope that holds a kind's part of an object which a flag names.
 func (k kind) elsewhere(key snapshot.Key) (scope, bool) {
 	switch {
-	case k.name == snapshot.EndpointSlice && key.Kind == snapshot.Service:
-		return scope{namespace: key.Namespace, service: key.Name}, true
 	case k.name != key.Kind:
 		return scope{}, false
 	case k.name == snapshot.ConfigMap:
 		return scope{namespace: key.Namespace}, true
+	case k.name == snapshot.EndpointSlice:
+		return scope{namespace: key.Namespace, service: key.Name}, true
 	}
 	return scope{namespace: key.Namespace, name: key.Name}, true
 }

@@ -31,7 +31,7 @@ type Config struct {
 	Namespaces []string
 	// Elsewhere are objects that flags name, followed wherever they are: a ConfigMap (with
 	// the others of its namespace, where the parameters of classes stand), a Secret, a
-	// Service (with its EndpointSlices).
+	// Service. An EndpointSlice stands for all those of the Service of that name.
 	Elsewhere []snapshot.Key
 	// Class stands in for all IngressClasses where these may not be read.
 	Class *networkingv1.IngressClass

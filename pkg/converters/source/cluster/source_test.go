@@ -184,14 +184,19 @@ func TestWatchNamespaces(t *testing.T) {
 	server := newAPIServer(t)
 	server.put(service("shop/a"), service("blog/a"), service("other/a"), service("system/web"), service("system/other"))
 	server.put(endpointSlice("system/web-1", "web"), endpointSlice("system/other-1", "other"), ingress("other/a", ""), ingress("blog/a", ""))
+	server.put(service("edge/published"), endpointSlice("edge/published-1", "published"))
 	server.put(configMap("system/sluice", "1s"), secret("tls/default", "x"), secret("tls/other", "x"), secret("other/a", "x"), class("sluice"))
+	server.refuse(true, "list endpointslices in edge", "watch endpointslices in edge")
 	for _, resource := range []string{"ingresses", "services", "endpointslices", "secrets", "configmaps"} {
 		server.refuse(true, "list "+resource+" in ", "watch "+resource+" in ")
 	}
-	elsewhere := []snapshot.Key{key(snapshot.ConfigMap, "system/sluice"), key(snapshot.Secret, "tls/default"), key(snapshot.Service, "system/web"), key(snapshot.ConfigMap, "shop/x")}
+	elsewhere := []snapshot.Key{
+		key(snapshot.ConfigMap, "system/sluice"), key(snapshot.Secret, "tls/default"), key(snapshot.ConfigMap, "shop/x"),
+		key(snapshot.Service, "system/web"), key(snapshot.EndpointSlice, "system/web"), key(snapshot.Service, "edge/published"),
+	}
 	w := follow(t, server, func(c *Config) { c.Namespaces, c.Elsewhere = []string{"blog", "shop"}, elsewhere })
 	w.synced()
-	if got := changedKeys(w.seen); len(w.seen) != 6 || strings.Contains(got, "other") || len(w.last.Findings) > 0 {
+	if got := changedKeys(w.seen); len(w.seen) != 7 || strings.Contains(got, "other") || len(w.last.Findings) > 0 {
 		t.Errorf("read: %s, findings %v", got, w.last.Findings)
 	}
 	pending := w.Want([]snapshot.Key{key(snapshot.ConfigMap, "system/sluice"), key(snapshot.Secret, "tls/default"), key(snapshot.Secret, "tls/other"), key(snapshot.Secret, "other/a")}, nil)
