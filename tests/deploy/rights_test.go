@@ -62,6 +62,10 @@ func (o *objects) checkRights() {
 		want(read, "", "secrets", namespace, "")
 		want(read, "", "configmaps", namespace, "")
 		want("create", "", "events", namespace, "")
+		if len(o.values("gateway-api")) == 0 {
+			want(read, "gateway.networking.k8s.io", "httproutes", namespace, "")
+			want("create patch", "", "services", namespace, "") // of Gateways
+		}
 	}
 	named := map[string][][2]string{
 		"configmap": {{"", "configmaps"}}, "tcp-services-configmap": {{"", "configmaps"}}, "default-ssl-certificate": {{"", "secrets"}},
