@@ -80,7 +80,7 @@ func ours(backends map[string]map[string]server) map[string]map[string]server {
 // differs compares the worker with what it shall serve. Sections, lists and certificates
 // that nothing refers to may stay until the next reload.
 func (f *fake) differs(w *world, want *served) string {
-	if n := w.apply.RetryRemovals(context.Background()); n > 0 {
+	if n, _ := w.apply.RetryRemovals(context.Background()); n > 0 {
 		return fmt.Sprintf("%d removals wait", n)
 	}
 	f.mu.Lock()

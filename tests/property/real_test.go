@@ -109,7 +109,7 @@ type seen struct {
 }
 
 func (r *installed) differs(w *world, want *served) string {
-	for w.apply.RetryRemovals(context.Background()) > 0 {
+	for n, _ := w.apply.RetryRemovals(context.Background()); n > 0; n, _ = w.apply.RetryRemovals(context.Background()) {
 		w.t.Logf("  a server is still busy")
 	}
 	expected := seen{Servers: map[string]map[string]string{}, Maps: want.Maps, CrtList: sorted(want.CrtList)}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/source"
 	"github.com/sluice-proxy/sluice/pkg/converters/status"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/shard"
@@ -28,8 +29,7 @@ type Applier interface {
 	Early(ctx context.Context, p *plan.Plan)
 	Reload(ctx context.Context, p *plan.Plan) <-chan apply.Outcome
 	Restart(ctx context.Context) apply.Outcome
-	PendingRemovals() int
-	RetryRemovals(ctx context.Context) int
+	RetryRemovals(ctx context.Context) (left int, drift bool)
 }
 
 // Writer takes what there is to tell about objects. Its methods never block.
@@ -160,8 +160,8 @@ func (l *Loop) due() bool { return l.dirty && l.synced && !l.waits && len(l.awai
 
 // everySecond does what need not be done for each event.
 func (l *Loop) everySecond(ctx context.Context) {
-	if l.Apply.PendingRemovals() > 0 {
-		l.Apply.RetryRemovals(ctx)
+	if _, drift := l.Apply.RetryRemovals(ctx); drift {
+		l.dirty = true
 	}
 	if !l.reported && l.synced {
 		l.publish(nil)
@@ -299,22 +299,24 @@ func (l *Loop) finish(ctx context.Context, p *plan.Plan, out apply.Outcome) {
 // same tree is tried again later: the old worker serves on.
 func (l *Loop) refused(p *plan.Plan, out apply.Outcome) {
 	origins := l.Line.Trace(out.Refusal, p)
-	if len(origins) == 0 || !l.Line.Quarantine(origins, out.Refusal.Message, time.Now()) {
+	if !l.quarantine(origins, out.Refusal.Message, "HAProxy refuses what an object asks for; the object is quarantined") {
 		l.fail(fmt.Errorf("HAProxy refuses the configuration, and no object is to blame: %s", strings.TrimSpace(out.Refusal.Output)))
-		return
 	}
-	l.Log.Warn("HAProxy refuses what an object asks for; the object is quarantined", "suspects", origins, "message", out.Refusal.Message)
-	l.want()
-	l.dirty, l.reported = true, false
 }
 
 // unbound quarantines the objects whose TCP service has a port that HAProxy can't have.
 func (l *Loop) unbound(p *plan.Plan, err error) bool {
 	origins, message := traceBind(err, p.Next.Served)
-	if len(origins) == 0 || !l.Line.Quarantine(origins, message, time.Now()) {
+	return l.quarantine(origins, message, "HAProxy can't listen where an object asks for it; the object is quarantined")
+}
+
+// quarantine has the line do without an object to blame, if it finds one among the suspects.
+func (l *Loop) quarantine(suspects []model.Origin, message, what string) bool {
+	if len(suspects) == 0 || !l.Line.Quarantine(suspects, message, time.Now()) {
 		return false
 	}
-	l.Log.Warn("HAProxy can't listen where an object asks for it; the object is quarantined", "suspects", origins, "message", message)
+	l.Log.Warn(what, "suspects", suspects, "message", message)
+	l.want()
 	l.dirty, l.reported = true, false
 	return true
 }
@@ -378,6 +380,9 @@ func (l *Loop) succeed(reg *shard.Registry) {
 		l.behind = false
 		l.post(outcome)
 		l.reported = l.reported && l.status.Ready
+		if !l.status.Ready && len(l.awaited) > 0 {
+			l.hold.Reset(holdAtMost) // from now on the wait has an end
+		}
 		l.status.Ready = true
 		l.status.Applied = l.covered
 	}

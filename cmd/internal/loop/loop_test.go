@@ -39,8 +39,7 @@ func (a *applier) Open(context.Context) (*shard.Registry, error) { return a.regi
 func (a *applier) Expected() *shard.Registry                     { return a.registry }
 func (a *applier) Rescan() (*shard.Registry, []string, error)    { return a.registry, nil, nil }
 func (a *applier) Restart(context.Context) apply.Outcome         { return apply.Outcome{Registry: a.registry} }
-func (a *applier) PendingRemovals() int                          { return 0 }
-func (a *applier) RetryRemovals(context.Context) int             { return 0 }
+func (a *applier) RetryRemovals(context.Context) (int, bool)     { return 0, false }
 func (a *applier) Do(_ context.Context, p *plan.Plan) apply.Outcome {
 	a.did, a.registry = append(a.did, p), p.Next
 	return apply.Outcome{Registry: p.Next}

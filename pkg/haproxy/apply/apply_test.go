@@ -281,10 +281,10 @@ func TestServerWithConnectionsIsRemovedLater(t *testing.T) {
 		t.Fatalf("outcome %+v, %d pending", out, b.apply.PendingRemovals())
 	}
 	b.haproxy.answer["del server"] = &socket.Pending{Backend: "a_x_80", Servers: []string{"127.0.0.1:1002"}}
-	if n := b.apply.RetryRemovals(context.Background()); n != 1 {
+	if n, _ := b.apply.RetryRemovals(context.Background()); n != 1 {
 		t.Errorf("%d wait after a try in vain", n)
 	}
-	if n := b.apply.RetryRemovals(context.Background()); n != 0 {
+	if n, _ := b.apply.RetryRemovals(context.Background()); n != 0 {
 		t.Errorf("%d wait after it went", n)
 	}
 	b.check(t, gone)
@@ -294,7 +294,7 @@ func TestServerWithConnectionsIsRemovedLater(t *testing.T) {
 	}
 	m = servers(gone, "a_x_80", 1005, 1001) // it comes back
 	b.mustConverge(t, m)
-	if n := b.apply.RetryRemovals(context.Background()); n != 0 {
+	if n, _ := b.apply.RetryRemovals(context.Background()); n != 0 {
 		t.Errorf("%d wait although the server came back", n)
 	}
 	b.check(t, m)
@@ -319,6 +319,31 @@ func TestDeadHAProxyIsStartedAtOnce(t *testing.T) {
 		t.Errorf("outcomes %+v", out)
 	}
 	b.checkAdopted(t, m)
+}
+
+// A batch that came before the loop's turn to start HAProxy again has started it: a second
+// one beside it would share its ports and keep an old configuration.
+func TestRunningHAProxyIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	b.haproxy.kill()
+	m = servers(m, "a_x_80", 1005)
+	if out := b.step(m); out.Err == nil {
+		t.Fatalf("outcome %+v of a batch without HAProxy", out)
+	}
+	b.mustConverge(t, m)
+	pid, starts := b.haproxy.PID(), len(b.haproxy.started)
+	if out := b.apply.Restart(t.Context()); out.Err != nil || out.Drift || out.Reloaded {
+		t.Fatalf("outcome %+v", out)
+	}
+	if b.haproxy.PID() != pid || len(b.haproxy.started) != starts {
+		t.Errorf("process %d became %d; started %v", pid, b.haproxy.PID(), b.haproxy.started)
+	}
+	if more := b.mustConverge(t, m); len(more) != 0 {
+		t.Errorf("then %+v", more)
+	}
 }
 
 func TestEditsBySomebodyElseArePutRight(t *testing.T) {

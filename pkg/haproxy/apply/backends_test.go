@@ -66,7 +66,7 @@ func TestBackendWithStreamIsRemovedLater(t *testing.T) {
 		t.Fatalf("outcome %+v; sent %v", out, b.haproxy.sent)
 	}
 	for range 2 {
-		if n := b.apply.RetryRemovals(context.Background()); n != 1 {
+		if n, _ := b.apply.RetryRemovals(context.Background()); n != 1 {
 			t.Errorf("%d wait while there is a stream", n)
 		}
 	}
@@ -76,12 +76,33 @@ func TestBackendWithStreamIsRemovedLater(t *testing.T) {
 	}
 	back := flip(next, "x.example", "a_z_80", "a_x_80")
 	b.mustConverge(t, back)
-	if n := b.apply.RetryRemovals(context.Background()); n != 0 {
+	if n, _ := b.apply.RetryRemovals(context.Background()); n != 0 {
 		t.Errorf("%d wait although one came back and the other is gone", n)
 	}
 	b.haproxy.streams = nil
 	b.mustConverge(t, next)
 	b.checkAdopted(t, next)
+}
+
+// An odd answer to a removal is not forgotten: the next plan has a reload, which leaves the
+// backend behind.
+func TestRemovalWithAnOddAnswerIsOneReload(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	gone := flip(m, "x.example", "a_x_80", "a_z_80")
+	if out := b.step(gone); out.Err != nil || out.Drift || b.apply.PendingRemovals() != 1 {
+		t.Fatalf("outcome %+v", out)
+	}
+	b.haproxy.answer["del backend"] = &socket.UnexpectedAnswer{Command: "del backend", Answer: "huh"}
+	if _, drift := b.apply.RetryRemovals(t.Context()); !drift {
+		t.Error("nobody is told of the answer")
+	}
+	if out := b.mustConverge(t, gone); len(out) != 1 || !out[0].Reloaded {
+		t.Errorf("outcomes %+v", out)
+	}
+	b.check(t, gone)
 }
 
 // Until a moment after its last route is gone, a backend stays: a request that looked its
@@ -95,7 +116,7 @@ func TestBackendStaysForAMoment(t *testing.T) {
 	if out := b.step(flip(m, "x.example", "a_x_80", "a_z_80")); out.Err != nil || out.Drift {
 		t.Fatalf("outcome %+v", out)
 	}
-	if n := b.apply.RetryRemovals(context.Background()); n != 1 || b.haproxy.has("remove backend") {
+	if n, _ := b.apply.RetryRemovals(context.Background()); n != 1 || b.haproxy.has("remove backend") {
 		t.Errorf("%d wait, sent %v", n, b.haproxy.sent)
 	}
 }

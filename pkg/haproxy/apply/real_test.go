@@ -132,7 +132,7 @@ func (r *real) check(t *testing.T, m *model.Model) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if n := r.apply.RetryRemovals(ctx); n > 0 {
+	if n, _ := r.apply.RetryRemovals(ctx); n > 0 {
 		t.Errorf("%d removals wait", n)
 	}
 	want := r.render.stateOf(m)

@@ -405,10 +405,13 @@ func (a *Apply) firstFailed(f *flight) {
 }
 
 // Restart starts HAProxy again on the current generation, at once, after its master has
-// died. While a reload is in flight that one starts it.
+// died. While a reload is in flight that one starts it; one that landed meanwhile has.
 func (a *Apply) Restart(ctx context.Context) Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.flight == nil && a.running && a.cfg.Supervisor != nil && a.cfg.Supervisor.PID() != 0 {
+		return Outcome{Registry: a.reg}
+	}
 	a.running, a.busy = false, nil
 	if a.flight != nil {
 		a.flight.served, a.flight.unknown = nil, wasGone

@@ -27,16 +27,16 @@ func (a *Apply) PendingRemovals() int {
 }
 
 // RetryRemovals tries to delete the servers and backends that are to go, and returns how many
-// still wait. The caller calls it now and then. While a reload is in flight it does nothing:
+// still wait, and whether it is not known any more what the worker serves: then a plan is due. The caller calls it now and then. While a reload is in flight it does nothing:
 // the new worker does not have them.
-func (a *Apply) RetryRemovals(ctx context.Context) int {
+func (a *Apply) RetryRemovals(ctx context.Context) (left int, drift bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.flight != nil || len(a.busy) == 0 {
-		return len(a.busy)
+	if a.flight != nil || len(a.busy) == 0 || a.reg.Served == nil {
+		return len(a.busy), false // what is served is not known: the reload that is due leaves them behind
 	}
 	a.retry(ctx)
-	return len(a.busy)
+	return len(a.busy), a.reg.Served == nil
 }
 
 // retry tries the removals that are due; those that still wait go to the end of the list.
@@ -55,8 +55,11 @@ func (a *Apply) retry(ctx context.Context) {
 	}
 	before := a.busy
 	a.busy = rest
-	if s := a.run(ctx, commands); s.err != nil {
+	switch s := a.run(ctx, commands); {
+	case s.err != nil:
 		a.busy = before
+	case s.drift:
+		a.unknown(oddAnswer)
 	}
 	a.cfg.Fault("removals tried")
 }

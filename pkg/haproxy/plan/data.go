@@ -41,12 +41,9 @@ func (in Input) planTables() []RuntimeCommand {
 		for _, edit := range wanted.Diff(old) {
 			if edit.Value == nil {
 				remove.Edits = append(remove.Edits, edit)
-				remove.Add = append(remove.Add, false)
 				continue
 			}
-			_, known := old.Lookup(edit.Key)
 			put.Edits = append(put.Edits, edit)
-			put.Add = append(put.Add, !known)
 		}
 		put.Map, remove.Map = name, name
 		if len(put.Edits) > 0 {

@@ -129,8 +129,6 @@ type SetServer struct {
 type EditMap struct {
 	Map   string
 	Edits []model.Edit
-	// Add tells for each edit whether the key is new: "add map" instead of "set map".
-	Add []bool
 }
 
 // EditList changes the entries of lists/<List>.lst.

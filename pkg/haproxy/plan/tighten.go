@@ -29,7 +29,6 @@ func (in Input) tighten() []RuntimeCommand {
 				continue
 			}
 			edit.Edits = append(edit.Edits, e)
-			edit.Add = append(edit.Add, !known)
 		}
 		if len(edit.Edits) > 0 {
 			commands = append(commands, RuntimeCommand{edit, "routes get a protection that the old worker does not know"})
