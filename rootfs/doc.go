@@ -7,10 +7,10 @@ import (
 	"io/fs"
 )
 
-//go:embed etc/sluice/templates/*.tmpl
+//go:embed etc/sluice/templates/*.tmpl etc/sluice/templates/*.lua
 var files embed.FS
 
-// Templates are the templates of the rendered configuration: NAME.tmpl.
+// Templates are the templates of the rendered configuration: NAME.tmpl, and NAME.lua.
 func Templates() fs.FS {
 	sub, err := fs.Sub(files, "etc/sluice/templates")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
-	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
@@ -88,25 +88,27 @@ func (in Input) holds(path string, c *model.Certificate) bool {
 	return ok && (strings.HasPrefix(c.Name, stands.Digest.String()) || stands.Digest == c.PEM.Digest())
 }
 
-// crtLists renders the certificate list of the https frontend.
+// crtLists renders the certificate lists of the frontends.
 func crtLists(in Input, t *tree.Tree) error {
-	const path = "crt-lists/https.list"
-	if served := in.Old.Served; served != nil && model.Same(served.CrtList, in.Model.CrtList) && in.keep(path, t) {
+	if served := in.Old.Served; served != nil && len(in.Model.CrtList) > 0 && model.Same(served.CrtList, in.Model.CrtList) && in.keepFolder("crt-lists", t) {
 		return nil
 	}
-	var text strings.Builder
-	for _, line := range in.Model.CrtList {
-		fmt.Fprintf(&text, "certs/%s", line.Certificate)
-		for _, host := range line.Hosts {
-			word, err := token.Word(host)
-			if err != nil {
-				return fmt.Errorf("crt-list: host %q: %w", host, err)
-			}
-			text.WriteByte(' ')
-			text.WriteString(word)
+	for rest := in.Model.CrtList; len(rest) > 0; {
+		name, end := rest[0].List, 0
+		for end < len(rest) && rest[end].List == name {
+			end++
 		}
-		text.WriteByte('\n')
+		var text strings.Builder
+		for i := range rest[:end] {
+			words, err := serverline.CrtLine(&rest[i])
+			if err != nil {
+				return fmt.Errorf("crt-list %s: %w", name, err)
+			}
+			text.WriteString(words)
+			text.WriteByte('\n')
+		}
+		t.Add(tree.NewFile("crt-lists/"+name+".list", tree.CrtList, []byte(text.String())))
+		rest = rest[end:]
 	}
-	t.Add(tree.NewFile(path, tree.CrtList, []byte(text.String())))
 	return nil
 }

@@ -29,6 +29,8 @@ func functions() template.FuncMap {
 		"corsOrigin": corsOrigin,
 		"unlessSaid": unlessSaid,
 		"anyTCP":     anyTCP,
+		"anyGateway": anyGateway,
+		"labels":     labels,
 	}
 }
 
@@ -147,4 +149,19 @@ func unlessSaid(f *model.Frontend, header string) string {
 // anyTCP tells whether a profile is one of TCP services: then they need a base of their own.
 func anyTCP(profiles []*model.Profile) bool {
 	return slices.ContainsFunc(profiles, func(p *model.Profile) bool { return p.Shape.TCP })
+}
+
+// anyGateway tells whether a frontend serves a Gateway: then the Lua is loaded.
+func anyGateway(frontends []*model.Frontend) bool {
+	return slices.ContainsFunc(frontends, func(f *model.Frontend) bool { return f.Gateway })
+}
+
+// labels are the numbers of labels that a wildcard of the Gateway API may have behind its
+// star, the most specific one first.
+func labels() []int {
+	var list []int
+	for n := model.MaxWildcardLabels; n > 0; n-- {
+		list = append(list, n)
+	}
+	return list
 }

@@ -18,6 +18,7 @@ var names = [...]string{"global", "profiles", "userlists", "frontends", "tcp", "
 // Renderer holds the parsed templates. It belongs to one goroutine.
 type Renderer struct {
 	templates map[string]*template.Template
+	lua       []byte // of lua/route.lua
 	digest    model.Digest
 	// buckets are the sections that were last rendered of each bucket of backends.
 	buckets [model.Buckets]rendered
@@ -46,7 +47,12 @@ func New(folder fs.FS) (*Renderer, error) {
 		r.templates[name] = t
 		h.Str(name, string(text))
 	}
-	r.digest = h.Digest()
+	lua, err := fs.ReadFile(folder, "route.lua")
+	if err != nil {
+		return nil, fmt.Errorf("route.lua: %w", err)
+	}
+	r.lua = lua
+	r.digest = h.Str("route.lua", string(lua)).Digest()
 	return r, nil
 }
 
@@ -68,6 +74,9 @@ func (r *Renderer) Render(in Input) (*tree.Tree, error) {
 		in.Old = &shard.Registry{}
 	}
 	t := &tree.Tree{}
+	if anyGateway(in.Model.Frontends) {
+		t.Add(tree.NewFile("lua/route.lua", tree.Lua, r.lua))
+	}
 	for _, part := range []func(Input, *tree.Tree) error{r.sections, r.shards, tables, lists, certificates, crtLists} {
 		if err := part(in, t); err != nil {
 			return nil, err
@@ -125,7 +134,7 @@ func (in Input) sections() []section {
 	var global, profiles, users, frontends, tcp bool
 	if served := in.Old.Served; served != nil {
 		timeouts := served.Defaults == in.Model.Defaults
-		global = served.Process.Equal(in.Model.Process) && served.Resolvers == in.Model.Resolvers
+		global = served.Process.Equal(in.Model.Process) && served.Resolvers == in.Model.Resolvers && anyGateway(served.Frontends) == anyGateway(in.Model.Frontends)
 		profiles = timeouts && slices.Equal(served.Profiles, in.Model.Profiles)
 		users = slices.Equal(served.Userlists, in.Model.Userlists)
 		frontends = timeouts && slices.Equal(served.Frontends, in.Model.Frontends) && served.Health.Equal(in.Model.Health)

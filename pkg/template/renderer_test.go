@@ -47,7 +47,7 @@ func testModel(backends ...*model.Backend) *model.Model {
 		Profiles:  []*model.Profile{model.NewProfile(fullShape()), web},
 		Userlists: []*model.Userlist{users()},
 		Frontends: []*model.Frontend{
-			{Name: "http", Addresses: []string{"127.0.0.1:80", "[::1]:80"}, ForwardFor: "add", AcceptProxy: true, TrustedProxies: &model.List{Name: "trusted"}},
+			{Name: "http", Ingress: true, Addresses: []string{"127.0.0.1:80", "[::1]:80"}, ForwardFor: "add", AcceptProxy: true, TrustedProxies: &model.List{Name: "trusted"}},
 			{Name: "other", Addresses: []string{"127.0.0.1:81"}, ForwardFor: "ifmissing", StrictHost: true, LogFormat: `%ci "%r"`},
 		},
 		Lists: []*model.List{{Name: "trusted", Entries: []string{"127.0.0.1"}}},

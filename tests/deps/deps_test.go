@@ -52,17 +52,18 @@ var places = []place{
 	{"pkg/converters/resolve", 4, true, "the one implementation of each feature"},
 	{"pkg/converters/ingress", 5, true, "a converter: a function of one unit and of a view"},
 	{"pkg/converters/gateway", 5, true, "a converter: a function of one unit and of a view"},
-	{"pkg/converters/memo", 6, true, "the one cache; reruns the units whose look-ups changed"},
+	{"pkg/converters/vhost", 6, true, "which rule of a virtual host takes a request, as entries of maps"},
+	{"pkg/converters/memo", 7, true, "the one cache; reruns the units whose look-ups changed"},
 
-	{"pkg/haproxy/shard", 7, true, "(old registry, model) -> (layout, new registry)"},
-	{"pkg/template", 8, true, "layout -> tree"},
-	{"pkg/haproxy/plan", 9, true, "the one differ; the tree comes to it as a value"},
-	{"pkg/haproxy/socket", 10, false, "speaks to HAProxy"},
-	{"pkg/haproxy/files", 10, false, "writes the owned folder"},
-	{"pkg/haproxy/process", 11, false, "starts and watches HAProxy; finds it by its sockets"},
-	{"pkg/haproxy/apply", 12, false, "carries out the steps of a plan"},
-	{"pkg/converters/status", 13, true, "(report, outcome) -> statuses; the end of the line"},
-	{"pkg/converters/status/writer", 14, false, "writes statuses to the cluster or to a file"},
+	{"pkg/haproxy/shard", 8, true, "(old registry, model) -> (layout, new registry)"},
+	{"pkg/template", 9, true, "layout -> tree"},
+	{"pkg/haproxy/plan", 10, true, "the one differ; the tree comes to it as a value"},
+	{"pkg/haproxy/socket", 11, false, "speaks to HAProxy"},
+	{"pkg/haproxy/files", 11, false, "writes the owned folder"},
+	{"pkg/haproxy/process", 12, false, "starts and watches HAProxy; finds it by its sockets"},
+	{"pkg/haproxy/apply", 13, false, "carries out the steps of a plan"},
+	{"pkg/converters/status", 14, true, "(report, outcome) -> statuses; the end of the line"},
+	{"pkg/converters/status/writer", 15, false, "writes statuses to the cluster or to a file"},
 }
 
 // ban forbids imports to packages. Both sides are patterns: a path, or a prefix that ends

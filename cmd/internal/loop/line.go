@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
+	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/memo"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -46,8 +47,9 @@ type Line struct {
 
 	publish   status.Publish
 	statuses  *status.Ledger
-	converted map[snapshot.Key]bool // Ingresses on their way to HAProxy; see memo.Converted
-	seen      []snapshot.Key        // objects of the Gateway API that changed since Applied
+	converted map[snapshot.Key]bool           // Ingresses on their way to HAProxy; see memo.Converted
+	wanted    map[snapshot.Key]gateway.Status // of objects of the Gateway API on their way to HAProxy
+	seen      []snapshot.Key                  // objects of the Gateway API that changed since Applied
 }
 
 // NewLine prepares a line. The certificate is the controller's own.
@@ -59,6 +61,10 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 	renderer, err := template.New(folder)
 	if err != nil {
 		return nil, fmt.Errorf("--templates: %w", err)
+	}
+	pool, err := o.GatewayPool()
+	if err != nil {
+		return nil, err
 	}
 	l := &Line{
 		snapshot: snapshot.New(),
@@ -75,6 +81,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			DefaultBackendService:    key(snapshot.Service, o.DefaultBackendService),
 			TCPServices:              key(snapshot.ConfigMap, o.TCPServicesConfigMap),
 			AdminAddress:             o.AdminAddress,
+			GatewayAddresses:         pool,
 			AllowCrossNamespace:      o.AllowCrossNamespace,
 			AllowLocalEndpoints:      o.AllowLocalEndpoints,
 			Place:                    resolve.Place{Zone: o.Zone, Node: o.NodeName},
@@ -85,6 +92,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 	l.settings.Class.Namespace, _, _ = options.SplitName(o.ConfigMap)
 	l.memo = memo.New(l.settings)
 	l.converted = map[snapshot.Key]bool{}
+	l.wanted = map[snapshot.Key]gateway.Status{}
 	return l, nil
 }
 
@@ -132,6 +140,7 @@ func (l *Line) Quarantined() []model.Origin { return l.memo.Quarantined() }
 func (l *Line) Planned() {
 	l.memo.Planned()
 	maps.Copy(l.converted, l.memo.Converted())
+	maps.Copy(l.wanted, l.memo.Statuses(l.published()))
 }
 
 // Applied notes that HAProxy serves the model that was last planned: its parts are the last
@@ -140,9 +149,19 @@ func (l *Line) Applied() []status.Item {
 	l.memo.Applied()
 	changed := l.statuses.Update(l.snapshot, l.converted, l.publish.Resolve(l.snapshot))
 	clear(l.converted)
-	changed = append(changed, l.statuses.UpdateGateway(l.snapshot, nil, l.seen)...)
+	changed = append(changed, l.statuses.UpdateGateway(l.snapshot, l.wanted, l.seen)...)
 	l.seen = nil
+	clear(l.wanted)
 	return changed
+}
+
+// published are the addresses of Ingresses, and of Gateways that have none of their own.
+func (l *Line) published() []string {
+	var texts []string
+	for _, address := range l.publish.Resolve(l.snapshot) {
+		texts = append(texts, cmp.Or(address.IP, address.Hostname))
+	}
+	return texts
 }
 
 // Addressed replaces the addresses that Ingresses get in their status. They show in what

@@ -34,6 +34,7 @@ type Options struct {
 	HTTPAddress           []string
 	HTTPSAddress          []string
 	HealthAddress         []string
+	GatewayAddresses      []string
 	AdminAddress          string
 	ConfigMap             string
 	IngressClass          string
@@ -99,6 +100,7 @@ var table = []row{
 	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},
 	{"default-backend-service", all, func(o *Options) any { return &o.DefaultBackendService }, "", "namespace/name of the Service for requests that no route matches, through its first TCP port; empty: they are answered 404"},
 	{"default-ssl-certificate", all, func(o *Options) any { return &o.DefaultSSLCertificate }, "", "namespace/name of the Secret for hosts without a certificate; empty: a self-signed one"},
+	{"gateway-addresses", all, func(o *Options) any { return &o.GatewayAddresses }, []string(nil), "IP addresses, or networks such as 10.0.0.0/24, that Gateways may be given: each gets one of its own, and its listeners are bound to it; empty: Gateways share the addresses of the machine, by port and host"},
 	{"gateway-api", Run, func(o *Options) any { return &o.GatewayAPI }, true, "with a cluster: follow objects of the Gateway API from when its CRDs are installed on"},
 	{"haproxy", Run | Check, func(o *Options) any { return &o.HAProxy }, "", "HAProxy's binary; empty: run takes $SLUICE_HAPROXY or that on the PATH, check asks no HAProxy"},
 	{"haproxy-memory-limit", Run, func(o *Options) any { return &o.HAProxyMemoryLimit }, "", "memory of the container that HAProxy runs in, in bytes or as a quantity such as 512Mi; each of its processes is held to half of what $GOMEMLIMIT leaves of it; empty: no limit"},
@@ -248,7 +250,24 @@ func (o *Options) validateAddresses() error {
 			}
 		}
 	}
-	return nil
+	_, err := o.GatewayPool()
+	return err
+}
+
+// GatewayPool are the networks of --gateway-addresses.
+func (o *Options) GatewayPool() ([]netip.Prefix, error) {
+	var pool []netip.Prefix
+	for _, text := range o.GatewayAddresses {
+		prefix, err := netip.ParsePrefix(text)
+		if address, single := netip.ParseAddr(text); single == nil {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil || prefix.Addr().Zone() != "" {
+			return nil, fmt.Errorf("--gateway-addresses=%s: write IP addresses, or networks such as 10.0.0.0/24", text)
+		}
+		pool = append(pool, prefix.Masked())
+	}
+	return pool, nil
 }
 
 // validAddress tells whether HAProxy can listen on an address. A name is refused: HAProxy

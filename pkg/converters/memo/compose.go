@@ -18,7 +18,8 @@ func (m *Memo) compose() *model.Model {
 	process := &m.global.process
 	replace(!next.Process.Equal(process.Process), func() { next.Process = process.Process })
 	replace(next.Defaults != process.Defaults, func() { next.Defaults = process.Defaults })
-	replace(!model.Same(next.Frontends, process.Frontends), func() { next.Frontends = process.Frontends })
+	frontends := m.frontendList()
+	replace(!model.Same(next.Frontends, frontends), func() { next.Frontends = frontends })
 	replace(!model.Same(next.TCP, m.frontends), func() { next.TCP = m.frontends })
 	shards := m.global.set.Int("backend-shards")
 	replace(next.Shards != shards, func() { next.Shards = shards })
@@ -36,7 +37,7 @@ func (m *Memo) compose() *model.Model {
 		list := m.certificateList()
 		replace(!slices.Equal(list, next.Certificates), func() { next.Certificates = list })
 	}
-	if m.settleGroups() {
+	if m.settleGroups() || m.work.crtLines {
 		list := m.crtList()
 		replace(!slices.EqualFunc(list, next.CrtList, model.CrtLine.Equal), func() { next.CrtList = list })
 	}

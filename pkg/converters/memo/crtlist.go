@@ -58,17 +58,17 @@ func (m *Memo) fileOf(group string) string {
 // that a hash chooses, one in 32: then one more host changes one line, not all that follow.
 func linesOf(certificate string, hosts []string) []model.CrtLine {
 	if len(hosts) <= maxHosts {
-		return []model.CrtLine{{Certificate: certificate, Hosts: hosts}}
+		return []model.CrtLine{{List: model.CrtListHTTPS, Certificate: certificate, Hosts: hosts}}
 	}
 	var lines []model.CrtLine
 	from := 0
 	for i, host := range hosts {
 		if i > from && (i-from == maxHosts || model.BucketOf(host)%32 == 0) {
-			lines = append(lines, model.CrtLine{Certificate: certificate, Hosts: hosts[from:i]})
+			lines = append(lines, model.CrtLine{List: model.CrtListHTTPS, Certificate: certificate, Hosts: hosts[from:i]})
 			from = i
 		}
 	}
-	return append(lines, model.CrtLine{Certificate: certificate, Hosts: hosts[from:]})
+	return append(lines, model.CrtLine{List: model.CrtListHTTPS, Certificate: certificate, Hosts: hosts[from:]})
 }
 
 // crtList is the line of the controller's own certificate, then those of the hosts that
@@ -76,11 +76,12 @@ func linesOf(certificate string, hosts []string) []model.CrtLine {
 // line stays the same for good: it answers no host, since only its own names match it.
 func (m *Memo) crtList() []model.CrtLine {
 	list := make([]model.CrtLine, 1, 1+len(m.groupNames))
-	list[0] = model.CrtLine{Certificate: m.options.DefaultCertificate.Name}
+	list[0] = model.CrtLine{List: model.CrtListHTTPS, Certificate: m.options.DefaultCertificate.Name}
 	for _, name := range m.groupNames {
 		list = append(list, m.groups[name].lines...)
 	}
-	return list
+	list = append(list, m.gatewayLines(model.CrtListHTTPS)...)
+	return append(list, m.gatewayLines("")...)
 }
 
 // certificateList are the controller's own certificate, then all others, sorted by name.

@@ -58,6 +58,9 @@ func (m *Memo) runGlobal() {
 		for _, p := range m.ports {
 			m.work.frontends.add(p)
 		}
+		for _, f := range m.units.frontends {
+			m.work.listeners.add(f)
+		}
 	}
 	m.note(g, kindGlobal, v, slices.Concat(findings, g.process.Findings))
 

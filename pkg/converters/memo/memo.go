@@ -2,6 +2,7 @@ package memo
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -25,7 +26,8 @@ type Options struct {
 	Bind                     resolve.Bind
 	AdminAddress             string // no TCP service gets its port, nor those of Bind and Health
 	Health                   model.Health
-	AllowCrossNamespace      bool // objects may name Secrets of other namespaces
+	GatewayAddresses         []netip.Prefix // each Gateway gets one of its own; none: all share those of Bind
+	AllowCrossNamespace      bool           // objects may name Secrets of other namespaces
 	Place                    resolve.Place
 	AllowLocalEndpoints      bool // Services may lead to loopback and link-local addresses
 }
@@ -44,6 +46,10 @@ type Memo struct {
 	backends     map[string]*backendUnit
 	certificates map[snapshot.Key]*certificateUnit
 	expiry       time.Time // the earliest certificateUnit.fragment.Next, or before it
+
+	units     gatewayUnits
+	published []string          // as of the last call of Statuses
+	served    []*model.Frontend // of the Model
 
 	routes map[routeID]*route
 	hosts  map[string]*host
@@ -77,6 +83,7 @@ func New(o Options) *Memo {
 		ingresses:    map[snapshot.Key]*ingressUnit{},
 		backends:     map[string]*backendUnit{},
 		certificates: map[snapshot.Key]*certificateUnit{},
+		units:        newGatewayUnits(),
 		routes:       map[routeID]*route{},
 		hosts:        map[string]*host{},
 		below:        map[string]set[*host]{},
@@ -110,13 +117,18 @@ func emptyModel() *model.Model {
 	return &model.Model{
 		Backends: &model.Backends{},
 		Tables: []*model.Table{
-			tableTLS:       {Name: model.TableTLS},
-			tableHosts:     {Name: model.TableHosts},
-			tableWildcards: {Name: model.TableWildcards},
-			tableExact:     {Name: model.TableExact},
-			tablePrefix:    {Name: model.TablePrefix},
-			tableTCP:       {Name: model.TableTCP},
-			tableValues:    {Name: model.TableValues},
+			tableTLS:        {Name: model.TableTLS},
+			tableHosts:      {Name: model.TableHosts},
+			tableWildcards:  {Name: model.TableWildcards},
+			tableExact:      {Name: model.TableExact},
+			tablePrefix:     {Name: model.TablePrefix},
+			tableTCP:        {Name: model.TableTCP},
+			tableValues:     {Name: model.TableValues},
+			tableListeners:  {Name: model.TableListeners},
+			tableRules:      {Name: model.TableRules},
+			tablePrefixes:   {Name: model.TablePrefixes},
+			tableConditions: {Name: model.TableConditions},
+			tableWeights:    {Name: model.TableWeights},
 		},
 	}
 }
@@ -144,10 +156,24 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	for unit := range m.work.ingresses.drain {
 		m.runIngress(unit)
 	}
+	for unit := range m.work.classes.drain {
+		m.runClass(unit)
+	}
+	for unit := range m.work.gateways.drain {
+		m.runGateway(unit)
+	}
+	for unit := range m.work.gatewayRoutes.drain {
+		m.runRoute(unit)
+	}
+	m.settleGateways()
 	m.settlePorts()
 	m.settleRoutes()
 	m.settlePortSecrets()
 	m.settleTLS()
+	m.settleVirtualHosts()
+	for _, f := range m.work.listeners.items {
+		m.askSecrets(f)
+	}
 	for unit := range m.work.backends.drain {
 		m.runBackend(unit)
 	}
@@ -158,6 +184,9 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	m.settleDefaultCertificate()
 	m.settleNames()
 	m.settleEntries()
+	m.settlePrograms()
+	m.settleGatewayHosts()
+	m.settleListeners()
 	m.settleFrontends()
 	m.settleHosts()
 	m.model = m.compose()
@@ -183,6 +212,9 @@ func (m *Memo) reserve() {
 // onlyStatus tells whether nothing that is read of an Ingress changed: its status did, and
 // that is written by sluice itself, for each Ingress once.
 func (m *Memo) onlyStatus(key snapshot.Key) bool {
+	if gatewayKind(key.Kind) {
+		return m.onlyGatewayStatus(key)
+	}
 	unit := m.ingresses[key]
 	after, _ := m.snapshot.Object(key).(*networkingv1.Ingress)
 	if unit == nil || unit.form == nil || after == nil || !after.CreationTimestamp.Equal(&unit.form.CreationTimestamp) || !sameForm(unit.form, after) {
@@ -210,6 +242,7 @@ func (m *Memo) mark(key snapshot.Key) {
 		m.ingresses[key] = unit
 		m.work.ingresses.add(unit)
 	}
+	m.markGateway(key)
 	m.index.units[key].each(m.markUnit)
 }
 
@@ -223,11 +256,17 @@ func (m *Memo) markUnit(unit node) {
 		m.work.backends.add(unit)
 	case *certificateUnit:
 		m.work.certificates.add(unit)
+	case *classUnit:
+		m.work.classes.add(unit)
+	case *gatewayUnit:
+		m.work.gateways.add(unit)
+	case *routeUnit:
+		m.work.gatewayRoutes.add(unit)
 	}
 }
 
-// Conversions is the number of units run so far, by kind: global, ingress, backend and
-// certificate. An Ingress of a foreign class does not count.
+// Conversions is the number of units run so far, by kind: global, ingress, class, gateway,
+// route, backend and certificate. An object of a foreign class does not count.
 func (m *Memo) Conversions() map[string]int { return maps.Clone(m.counts) }
 
 // Wanted are the Secrets and ConfigMaps that units look up now, found or missing, and did

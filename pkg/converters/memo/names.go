@@ -144,5 +144,15 @@ func (u *backendUnit) askers() []model.Origin {
 			askers = append(askers, owner.route().Origin)
 		}
 	})
-	return askers
+	u.vhosts.each(func(v *virtualHost) {
+		for s := range v.members {
+			for i, targets := range s.route.backends[s.at] {
+				if slices.Contains(targets, u.key) {
+					askers = append(askers, s.route.fragment.Attachments[s.at].Rules[i].Origin)
+				}
+			}
+		}
+	})
+	slices.SortFunc(askers, model.CompareOrigins)
+	return slices.Compact(askers)
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -68,10 +69,11 @@ func newQuarantine() quarantine {
 // hold can't be refused: addresses are parsed.
 func kept(kind snapshot.Kind) bool {
 	switch kind {
-	case snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.Secret, snapshot.ConfigMap:
+	case snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.Secret, snapshot.ConfigMap,
+		snapshot.ListenerSet, snapshot.BackendTLSPolicy, snapshot.ReferenceGrant:
 		return true
 	}
-	return false
+	return gatewayKind(kind)
 }
 
 // Planned says that the Model of the last Update is on its way to HAProxy. What changes
@@ -155,7 +157,7 @@ func (m *Memo) suspects(origins []model.Origin) (suspects []snapshot.Key, others
 		known = changed
 	}
 	for _, key := range known {
-		if key.Kind == snapshot.Ingress {
+		if key.Kind == snapshot.Ingress || routeKind(key.Kind) {
 			suspects = append(suspects, key)
 		} else {
 			others = append(others, spared{key, m.current(key)})
@@ -249,7 +251,7 @@ func (q *quarantine) derive() {
 		choices := q.choices(key, r.form)
 		chosen := choices[min(r.strikes, len(choices))-1]
 		q.denied[key], q.words[key] = chosen.denied, chosen.words
-		if !chosen.denied || key.Kind != snapshot.Ingress {
+		if !chosen.denied || key.Kind != snapshot.Ingress && !routeKind(key.Kind) {
 			q.forms[key] = chosen.form
 		}
 	}
@@ -297,6 +299,9 @@ func (q *quarantine) choices(key snapshot.Key, refused any) []choice {
 		}
 		return append(list, choice{words: wordsNone})
 	}
+	if routeKind(key.Kind) && weaker(key, good, refused) {
+		return []choice{{denied: true, words: wordsDenied}, {words: wordsNone}}
+	}
 	return append(some(good), choice{words: wordsNone})
 }
 
@@ -319,8 +324,8 @@ func protection(key snapshot.Key, form any) model.Digest {
 	switch form := form.(type) {
 	case *networkingv1.Ingress:
 		annotations = form.Annotations
-	case *corev1.Service:
-		annotations = form.Annotations
+	case metav1.Object:
+		annotations = form.GetAnnotations()
 	}
 	return ingress.Protection(resolve.AnnotationLayers(key.Origin(), annotations))
 }
@@ -367,6 +372,11 @@ func sameForm(a, b any) bool {
 	case *corev1.ConfigMap:
 		b, ok := b.(*corev1.ConfigMap)
 		return ok && maps.Equal(a.Data, b.Data)
+	case metav1.Object:
+		if after, ok := b.(metav1.Object); ok && a.GetGeneration() != 0 && a.GetUID() == after.GetUID() {
+			// Statuses do not count for the generation.
+			return a.GetGeneration() == after.GetGeneration() && maps.Equal(a.GetAnnotations(), after.GetAnnotations()) && maps.Equal(a.GetLabels(), after.GetLabels())
+		}
 	}
 	return reflect.DeepEqual(a, b)
 }

@@ -169,7 +169,7 @@ func (m *Memo) settleRoutes() {
 		if unit != r.backend {
 			if r.backend != nil {
 				r.backend.routes = r.backend.routes.without(r)
-				if r.backend.routes.empty() {
+				if r.backend.idle() {
 					m.work.idleBackends.add(r.backend)
 				}
 			}

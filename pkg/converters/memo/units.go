@@ -21,6 +21,9 @@ const (
 	kindIngress     = "ingress"
 	kindBackend     = "backend"
 	kindCertificate = "certificate"
+	kindClass       = "class"
+	kindGateway     = "gateway"
+	kindRoute       = "route"
 )
 
 // ingressUnit is one Ingress, the default backend service, or the ConfigMap of TCP services.
@@ -38,7 +41,8 @@ type backendUnit struct {
 	seen
 	key     string
 	ref     resolve.BackendRef
-	routes  set[*route]    // that it serves
+	routes  set[*route] // that it serves
+	vhosts  set[*virtualHost]
 	backend *model.Backend // nil until the first run
 	held    []holding
 }
@@ -46,12 +50,13 @@ type backendUnit struct {
 // certificateUnit is the Secret of one or more served TLS hosts.
 type certificateUnit struct {
 	seen
-	key      snapshot.Key
-	hosts    set[*host] // that it serves
-	ports    set[*port] // that it serves
-	pinned   bool       // it is asked for by an option
-	fragment resolve.CertificateFragment
-	held     []holding
+	key       snapshot.Key
+	hosts     set[*host] // that it serves
+	ports     set[*port] // that it serves
+	frontends set[*frontend]
+	pinned    bool // it is asked for by an option
+	fragment  resolve.CertificateFragment
+	held      []holding
 }
 
 // note remembers the look-ups and the findings of a run.
@@ -141,7 +146,7 @@ func (m *Memo) demand(key string, ref resolve.BackendRef) *backendUnit {
 }
 
 func (m *Memo) runBackend(unit *backendUnit) {
-	if unit.routes.empty() {
+	if unit.idle() {
 		return // dropIdle takes it out
 	}
 	v := m.snapshot.Substituted(m.quarantine.backendForms)
@@ -176,6 +181,7 @@ func (m *Memo) adopt(unit *backendUnit, fragment resolve.BackendFragment) {
 	m.unname(unit, before)
 	m.name(unit)
 	unit.routes.each(m.work.routes.add)
+	unit.vhosts.each(m.work.vhosts.add)
 }
 
 // demandCertificate is the certificate unit of a Secret, new if need be.
@@ -203,10 +209,16 @@ func (m *Memo) runCertificate(unit *certificateUnit) {
 	m.expect(fragment.Next)
 	unit.hosts.each(m.work.hosts.add)
 	unit.ports.each(m.work.frontends.add)
+	unit.frontends.each(m.work.listeners.add)
 }
 
 // idle tells whether nobody asks for the unit any more.
-func (u *certificateUnit) idle() bool { return u.hosts.empty() && u.ports.empty() && !u.pinned }
+func (u *certificateUnit) idle() bool {
+	return u.hosts.empty() && u.ports.empty() && u.frontends.empty() && !u.pinned
+}
+
+// idle tells whether nobody asks for the unit any more.
+func (u *backendUnit) idle() bool { return u.routes.empty() && u.vhosts.empty() }
 
 // expect remembers when the answer of a certificate unit changes next.
 func (m *Memo) expect(next time.Time) {
@@ -233,7 +245,7 @@ func (m *Memo) markExpired() {
 // dropIdle takes out the units that no served path or host asks for any more.
 func (m *Memo) dropIdle() {
 	for unit := range m.work.idleBackends.drain {
-		if !unit.routes.empty() {
+		if !unit.idle() {
 			continue
 		}
 		m.index.note(unit, nil)

@@ -14,6 +14,11 @@ const (
 	tablePrefix
 	tableTCP
 	tableValues
+	tableListeners
+	tableRules
+	tablePrefixes
+	tableConditions
+	tableWeights
 	tableCount
 )
 
@@ -32,6 +37,18 @@ type work struct {
 	hosts        queue[*host]  // its routes, its certificate or that of its wildcard changed
 
 	frontends queue[*port] // its routes, its certificate or the global settings changed
+
+	classes       queue[*classUnit]
+	gateways      queue[*gatewayUnit]
+	gatewayRoutes queue[*routeUnit]
+	gone          []*gatewayUnit      // Gateways that are no more
+	placing       bool                // a Gateway changed
+	standing      queue[*routeUnit]   // its attachments, or listeners of them, changed
+	vhosts        queue[*virtualHost] // its rules, or the names of their backends, changed
+	listeners     queue[*frontend]    // its listeners or certificates changed
+	gatewayHosts  queue[frontendHost] // its virtual host may be another one
+	serving       bool                // a frontend of Gateways changed
+	crtLines      bool                // so did its certificates
 
 	idleBackends     queue[*backendUnit]
 	idleCertificates queue[*certificateUnit]

@@ -13,10 +13,10 @@ import (
 // trustedList is the list of the load balancers whose X-Forwarded-* headers are believed.
 const trustedList = "trusted-proxies"
 
-// Names of the frontends.
+// Names of the frontends of Ingresses.
 const (
-	frontendHTTP  = "http"
-	frontendHTTPS = "https"
+	FrontendHTTP  = "http"
+	FrontendHTTPS = "https"
 )
 
 // slowConnect is the time to connect above which a request that meets a vanished pod, and
@@ -55,11 +55,12 @@ func Process(set *settings.Set, bind Bind) ProcessFragment {
 		f.Lists = []*model.List{trusted}
 	}
 	if len(bind.HTTP) > 0 {
-		f.Frontends = append(f.Frontends, frontend(set, frontendHTTP, bind.HTTP, trusted))
+		f.Frontends = append(f.Frontends, frontend(set, FrontendHTTP, bind.HTTP, trusted))
 	}
 	if len(bind.HTTPS) > 0 {
-		https := frontend(set, frontendHTTPS, bind.HTTPS, trusted)
+		https := frontend(set, FrontendHTTPS, bind.HTTPS, trusted)
 		https.SSL, https.ALPN = true, strings.Join(set.Names("tls-alpn"), ",")
+		https.CrtList, https.StrictSNI = model.CrtListHTTPS, true
 		f.Frontends = append(f.Frontends, https)
 	}
 	if why := riskyConnect(set); why != nil {
@@ -91,6 +92,7 @@ func riskyConnect(set *settings.Set) *report.Finding {
 func frontend(set *settings.Set, name string, addresses []string, trusted *model.List) *model.Frontend {
 	return &model.Frontend{
 		Name:           name,
+		Ingress:        true,
 		Addresses:      slices.Clone(addresses),
 		AcceptProxy:    set.Bool("use-proxy-protocol"),
 		TrustedProxies: trusted,
@@ -99,6 +101,16 @@ func frontend(set *settings.Set, name string, addresses []string, trusted *model
 		StrictHost:     set.Bool("strict-host"),
 		NoTLSRedirect:  slices.Sorted(slices.Values(set.Names("no-tls-redirect-locations"))),
 	}
+}
+
+// GatewayFrontend is a frontend of a Gateway.
+func GatewayFrontend(set *settings.Set, name string, addresses []string, ssl bool) *model.Frontend {
+	f := frontend(set, name, addresses, trustedProxies(set))
+	f.Ingress, f.Gateway, f.NoTLSRedirect = false, true, nil
+	if ssl {
+		f.SSL, f.ALPN = true, strings.Join(set.Names("tls-alpn"), ",")
+	}
+	return f
 }
 
 func trustedProxies(set *settings.Set) *model.List {

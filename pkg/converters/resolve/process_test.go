@@ -32,9 +32,10 @@ func TestProcessByDefault(t *testing.T) {
 	if p := f.Process; !slices.Equal(p.LogTargets, []string{"stdout"}) || p.LogFormat != "raw" || p.LogLength != 1024 || p.LogTag != "ingress" {
 		t.Errorf("%+v", p)
 	}
-	http := &model.Frontend{Name: "http", Addresses: []string{"*:80"}, ForwardFor: "add", NoTLSRedirect: []string{"/.well-known/acme-challenge"}}
+	http := &model.Frontend{Name: "http", Ingress: true, Addresses: []string{"*:80"}, ForwardFor: "add", NoTLSRedirect: []string{"/.well-known/acme-challenge"}}
 	https := *http
 	https.Name, https.Addresses, https.SSL, https.ALPN = "https", []string{"*:443", "[::]:443"}, true, "h2,http/1.1"
+	https.CrtList, https.StrictSNI = model.CrtListHTTPS, true
 	if diff := cmp.Diff([]*model.Frontend{http, &https}, f.Frontends); diff != "" {
 		t.Error(diff)
 	}
@@ -64,7 +65,7 @@ func TestProcessWithEverything(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	list := &model.List{Name: "trusted-proxies", Entries: []string{"10.0.0.7", "192.168.0.0/16"}, Origin: model.Origin{Field: "trusted-proxies"}}
-	want := &model.Frontend{Name: "https", Addresses: []string{"*:443"}, SSL: true, ALPN: "http/1.1", AcceptProxy: true, TrustedProxies: list,
+	want := &model.Frontend{Name: "https", Ingress: true, CrtList: model.CrtListHTTPS, StrictSNI: true, Addresses: []string{"*:443"}, SSL: true, ALPN: "http/1.1", AcceptProxy: true, TrustedProxies: list,
 		ForwardFor: "ifmissing", LogFormat: "%ci", StrictHost: true, NoTLSRedirect: []string{"/a", "/b"}}
 	if diff := cmp.Diff(want, f.Frontends[0]); diff != "" {
 		t.Error(diff)

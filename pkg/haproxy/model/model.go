@@ -1,6 +1,7 @@
 package model
 
 import (
+	"reflect"
 	"slices"
 	"time"
 )
@@ -18,7 +19,7 @@ type Model struct {
 	Userlists    []*Userlist
 	Certificates []*Certificate // [0] is the controller's own, the others are sorted by name; client certificates too
 	CAFiles      []*Certificate // certificates without a key that servers are verified with, sorted by name
-	CrtList      []CrtLine      // of the https frontend; [0] is the line of the controller's own certificate, and never changes
+	CrtList      []CrtLine      // of all crt-lists, each in one piece; the first line of one can't be changed at run time
 	Resolvers    *Resolvers     // nil: no server has a DNS name
 	Health       Health
 	Shards       int // wanted number of shards; 0: automatic
@@ -60,8 +61,23 @@ type Frontend struct {
 	ForwardFor     string // add, update, ignore or ifmissing
 	LogFormat      string // log-format text; empty: the built-in one
 	StrictHost     bool   // no fallback from a known host to the rules without a host
+	Ingress        bool   // the rules of Ingresses are looked up
+	Gateway        bool   // the hosts of Gateways are looked up, before those of Ingresses
+	CrtList        string // name of the crt-list, with SSL
+	StrictSNI      bool   // clients that ask for no known name are refused, with SSL
 	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.
 	NoTLSRedirect []string
+}
+
+// Equal tells whether two frontends are the same; lists count as what they are called.
+func (f *Frontend) Equal(g *Frontend) bool {
+	one, other := *f, *g
+	for _, copied := range []*Frontend{&one, &other} {
+		if copied.TrustedProxies != nil {
+			copied.TrustedProxies = &List{Name: copied.TrustedProxies.Name}
+		}
+	}
+	return reflect.DeepEqual(one, other)
 }
 
 // Health is the frontend that load balancers and probes ask.
@@ -87,13 +103,20 @@ type Certificate struct {
 
 // CrtLine is one line of the crt-list: a certificate and the server names it answers.
 type CrtLine struct {
+	List        string   // name of the crt-list
 	Certificate string   // name of a Certificate
 	Hosts       []string // SNI filters, sorted; none on the first line only
+	ClientCA    string   // name of the file of authorities that sign clients' certificates; empty: none is asked for
+	Optional    bool     // with ClientCA: clients get in without a valid one, too
 }
+
+// CrtListHTTPS is the crt-list of the Ingress listener, and of TCP services.
+const CrtListHTTPS = "https"
 
 // Equal tells whether two lines say the same.
 func (l CrtLine) Equal(other CrtLine) bool {
-	return l.Certificate == other.Certificate && slices.Equal(l.Hosts, other.Hosts)
+	return l.List == other.List && l.Certificate == other.Certificate && l.ClientCA == other.ClientCA && l.Optional == other.Optional &&
+		slices.Equal(l.Hosts, other.Hosts)
 }
 
 // Resolvers is the "resolvers" section for servers that are DNS names.

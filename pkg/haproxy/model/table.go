@@ -14,7 +14,14 @@ const (
 	TableExact     = "routes-exact"   // host#path -> backend
 	TablePrefix    = "routes-prefix"  // host#path/ -> backend, the longest one wins
 	TableTCP       = "tcp"            // port#host -> backend of a TCP service
-	TableValues    = "values"         // backend/slot -> text
+
+	// Of the Gateway API; see package vhost for what stands in them.
+	TableListeners  = "gateway-hosts"  // frontend#host -> virtual host
+	TableRules      = "gateway-exact"  // virtual host#path -> backend, weighted set or list of rules
+	TablePrefixes   = "gateway-prefix" // virtual host#path/ -> the same, the longest one wins
+	TableConditions = "conditions"     // id of a list -> rules with conditions
+	TableWeights    = "weights"        // id of a weighted set -> number of slots; id/slot -> backend
+	TableValues     = "values"         // backend/slot -> text
 )
 
 // LeadsTo is the backend that an entry of a table leads to; empty where it leads to none.
@@ -29,6 +36,10 @@ func LeadsTo(table, value string) string {
 	}
 	return ""
 }
+
+// MaxWildcardLabels bounds a wildcard of a Gateway: so many labels may stand behind the star.
+// A name that is not known itself is compared with wildcards of each length.
+const MaxWildcardLabels = 8
 
 // Entry is one line of a map file.
 type Entry struct{ Key, Value string }

@@ -10,7 +10,7 @@
 //
 // It imports the standard library only. It stands on the HAProxy side beside token; the
 // converters check expressions with it, memo writes what it gives into a map, and
-// rootfs/etc/sluice/lua/route.lua reads that.
+// rootfs/etc/sluice/templates/route.lua reads that.
 //
 // Limits: no back references, no look-around (RE2 has none) and no word boundaries; an
 // expression whose automaton has more than 512 states, or is longer than 6 000 bytes as a

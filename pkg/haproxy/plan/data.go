@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ func setServer(backend string, before, after *model.Server) (SetServer, bool) {
 // before the route, its redirect to https among it, the route before its host. Entries go
 // in the reverse order.
 var leafFirst = [...]string{
-	model.TableValues, model.TableTLS, model.TableTCP, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
+	model.TableValues, model.TableTLS, model.TableWeights, model.TableConditions, model.TablePrefixes, model.TableRules, model.TableListeners,
+	model.TableTCP, model.TablePrefix, model.TableExact, model.TableWildcards, model.TableHosts,
 }
 
 func (in Input) planTables() []RuntimeCommand {
@@ -136,8 +138,12 @@ func (in Input) planCertificates() (load, unload []RuntimeCommand, reasons []str
 		model.Same(served.CAFiles, in.Model.CAFiles) {
 		return nil, nil, nil
 	}
-	if len(served.CrtList) > 0 && len(in.Model.CrtList) > 0 && !served.CrtList[0].Equal(in.Model.CrtList[0]) {
-		reasons = append(reasons, "own certificate: it stands in the first line of the crt-list, which can't be changed at run time")
+	wantedHeads := heads(in.Model.CrtList)
+	for name, line := range heads(served.CrtList) {
+		if wanted, stays := wantedHeads[name]; stays && !wanted.Equal(line) {
+			reasons = append(reasons, "own certificate: it stands in the first line of the crt-list, which can't be changed at run time")
+			break
+		}
 	}
 	before, after := certificates(served), certificates(in.Model)
 	for _, c := range in.Model.Certificates {
@@ -193,8 +199,19 @@ func missingLines(from, in []model.CrtLine) []model.CrtLine {
 	return list
 }
 
+// heads are the first lines of the crt-lists by name.
+func heads(lines []model.CrtLine) map[string]model.CrtLine {
+	first := map[string]model.CrtLine{}
+	for _, line := range lines {
+		if _, known := first[line.List]; !known {
+			first[line.List] = line
+		}
+	}
+	return first
+}
+
 func lineKey(line model.CrtLine) string {
-	return line.Certificate + " " + strings.Join(line.Hosts, " ")
+	return fmt.Sprintf("%s %s %s %t %s", line.List, line.Certificate, line.ClientCA, line.Optional, strings.Join(line.Hosts, " "))
 }
 
 // backendOf is the backend that a command on a server speaks of.

@@ -87,7 +87,7 @@ func (in Input) worker(p *Plan) shard.Worker {
 
 // rank orders writes so that every prefix of them loads: what is named by others first.
 var rank = map[tree.Kind]int{
-	tree.Cert: 0, tree.List: 1, tree.Map: 2, tree.Userlists: 3, tree.Profiles: 4, tree.Shard: 5,
+	tree.Cert: 0, tree.List: 1, tree.Map: 2, tree.Lua: 3, tree.Userlists: 3, tree.Profiles: 4, tree.Shard: 5,
 	tree.CrtList: 6, tree.Frontends: 7, tree.Global: 8,
 }
 

@@ -42,7 +42,7 @@ func Recover(content map[string][]byte) (*model.Model, error) {
 		case folder == "certs/":
 			m.Certificates = append(m.Certificates, &model.Certificate{Name: file})
 		case folder == "crt-lists/":
-			m.CrtList = recoverCrtList(text)
+			m.CrtList = append(m.CrtList, recoverCrtList(base, text)...)
 		}
 	}
 	m.Backends = m.Backends.With(backends, nil)
@@ -137,11 +137,15 @@ func recoverEntries(text []byte) []model.Entry {
 	return entries
 }
 
-func recoverCrtList(text []byte) []model.CrtLine {
+func recoverCrtList(name string, text []byte) []model.CrtLine {
 	var list []model.CrtLine
 	for _, line := range lines(text) {
 		words := strings.Fields(line)
-		list = append(list, model.CrtLine{Certificate: path.Base(words[0]), Hosts: words[1:]})
+		l := model.CrtLine{List: name, Certificate: path.Base(words[0]), Hosts: words[1:]}
+		if len(words) > 4 && words[1] == "[ca-file" {
+			l.ClientCA, l.Optional, l.Hosts = path.Base(words[2]), words[4] == "optional]", words[5:]
+		}
+		list = append(list, l)
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,27 +152,54 @@ func (s *session) certCalls(path string, verbs ...string) ([]meaning, error) {
 type crtEntry struct {
 	certificate string // path
 	number      string // line number, which names it in a deletion; empty: not known
+	clients     string // see clientsOf
 	hosts       []string
 }
 
 func (e crtEntry) is(l model.CrtLine) bool {
 	hosts := slices.Clone(l.Hosts)
 	slices.Sort(hosts)
-	return e.certificate == certPath(l.Certificate) && slices.Equal(e.hosts, hosts)
+	return e.certificate == certPath(l.Certificate) && e.clients == clientsOf(l) && slices.Equal(e.hosts, hosts)
 }
 
-// crtEntries reads the crt-list once per connection; addCrtLine and delCrtLine keep it.
-func (s *session) crtEntries() ([]crtEntry, error) {
-	if s.crt != nil {
-		return s.crt, nil
+// clientsOf are the options of a line that say which clients are let in: the file of
+// authorities, and whether a certificate is optional.
+func clientsOf(l model.CrtLine) string {
+	if l.ClientCA == "" {
+		return ""
 	}
-	show := "show ssl crt-list -n " + crtList
+	return fmt.Sprint(certPath(l.ClientCA), l.Optional)
+}
+
+// clientsIn are those among the options of a line as HAProxy shows them, in any order.
+func clientsIn(options []string) string {
+	ca, optional := "", false
+	for i := 1; i < len(options); i++ {
+		switch options[i-1] {
+		case "ca-file":
+			ca = options[i]
+		case "verify":
+			optional = options[i] == "optional"
+		}
+	}
+	if ca == "" {
+		return ""
+	}
+	return fmt.Sprint(ca, optional)
+}
+
+// crtEntries reads a crt-list once per connection; addCrtLine and delCrtLine keep it.
+func (s *session) crtEntries(list string) ([]crtEntry, error) {
+	if s.crt[list] != nil {
+		return s.crt[list], nil
+	}
+	show := "show ssl crt-list -n " + crtListPath(list)
 	answers, err := s.ask(request{line: show})
 	if err != nil {
 		return nil, err
 	}
 	head, rest, _ := strings.Cut(answers[0], "\n")
-	if head != "# "+crtList {
+	if head != "# "+crtListPath(list) {
 		return nil, &UnexpectedAnswer{Command: show, Answer: quotable(answers[0])}
 	}
 	entries := []crtEntry{}
@@ -182,20 +210,29 @@ func (s *session) crtEntries() ([]crtEntry, error) {
 		if colon < 0 {
 			return nil, &UnexpectedAnswer{Command: show, Answer: quotable(l)}
 		}
-		hosts := words[1:]
+		hosts, clients := words[1:], ""
 		if end := slices.IndexFunc(hosts, func(w string) bool { return strings.HasSuffix(w, "]") }); end >= 0 {
+			clients = clientsIn(strings.Fields(strings.Trim(strings.Join(hosts[:end+1], " "), "[]")))
 			hosts = hosts[end+1:]
 		}
 		slices.Sort(hosts)
-		entries = append(entries, crtEntry{words[0][:colon], words[0][colon+1:], hosts})
+		entries = append(entries, crtEntry{words[0][:colon], words[0][colon+1:], clients, hosts})
 	}
-	s.crt = entries
+	s.keep(list, entries)
 	return entries, nil
+}
+
+// keep remembers what a crt-list holds; nil: it has to be read again.
+func (s *session) keep(list string, entries []crtEntry) {
+	if s.crt == nil {
+		s.crt = map[string][]crtEntry{}
+	}
+	s.crt[list] = entries
 }
 
 // addCrtLine adds a line unless it stands there.
 func (s *session) addCrtLine(l model.CrtLine) error {
-	entries, err := s.crtEntries()
+	entries, err := s.crtEntries(l.List)
 	if err != nil {
 		return err
 	}
@@ -206,25 +243,25 @@ func (s *session) addCrtLine(l model.CrtLine) error {
 	if err != nil {
 		return err
 	}
-	add := request{line: "add ssl crt-list " + crtList, payload: text + "\n"}
+	add := request{line: "add ssl crt-list " + crtListPath(l.List), payload: text + "\n"}
 	if _, err := s.expect(call{"add ssl crt-list", add}); err != nil {
 		return err
 	}
 	hosts := slices.Clone(l.Hosts)
 	slices.Sort(hosts)
-	s.crt = append(s.crt, crtEntry{certificate: certPath(l.Certificate), hosts: hosts})
+	s.keep(l.List, append(s.crt[l.List], crtEntry{certificate: certPath(l.Certificate), clients: clientsOf(l), hosts: hosts}))
 	return nil
 }
 
 // delCrtLine removes every line that is equal to the given one.
 func (s *session) delCrtLine(l model.CrtLine) error {
-	entries, err := s.crtEntries()
+	entries, err := s.crtEntries(l.List)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(entries, func(e crtEntry) bool { return e.is(l) && e.number == "" }) {
-		s.crt = nil
-		if entries, err = s.crtEntries(); err != nil {
+		s.keep(l.List, nil)
+		if entries, err = s.crtEntries(l.List); err != nil {
 			return err
 		}
 	}
@@ -233,17 +270,17 @@ func (s *session) delCrtLine(l model.CrtLine) error {
 			continue
 		}
 		if _, err := strconv.Atoi(e.number); err != nil {
-			return &UnexpectedAnswer{Command: "show ssl crt-list -n " + crtList, Answer: e.certificate + ":" + e.number}
+			return &UnexpectedAnswer{Command: "show ssl crt-list -n " + crtListPath(l.List), Answer: e.certificate + ":" + e.number}
 		}
-		text, err := line("del ssl crt-list", crtList, e.certificate+":"+e.number)
+		text, err := line("del ssl crt-list", crtListPath(l.List), e.certificate+":"+e.number)
 		if err != nil {
 			return err
 		}
 		if _, err := s.expect(call{"del ssl crt-list", request{line: text}}); err != nil {
-			s.crt = nil
+			s.keep(l.List, nil)
 			return err
 		}
 	}
-	s.crt = slices.DeleteFunc(s.crt, func(e crtEntry) bool { return e.is(l) })
+	s.keep(l.List, slices.DeleteFunc(s.crt[l.List], func(e crtEntry) bool { return e.is(l) }))
 	return nil
 }

@@ -79,8 +79,8 @@ func TestErrorsHoldNoKey(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	versions(t, func(t *testing.T, h *haproxy, version string) {
 		bad, _ := hostile(t)
-		line := model.CrtLine{Certificate: bad.Name, Hosts: []string{"*.b.example", "a.example"}}
-		other := model.CrtLine{Certificate: bad.Name, Hosts: []string{"z.example"}}
+		line := model.CrtLine{List: model.CrtListHTTPS, Certificate: bad.Name, Hosts: []string{"*.b.example", "a.example"}}
+		other := model.CrtLine{List: model.CrtListHTTPS, Certificate: bad.Name, Hosts: []string{"z.example"}}
 		add := []plan.Command{plan.AddCertificate{Certificate: bad}, plan.AddCrtLine{Line: line}, plan.AddCrtLine{Line: other}, plan.AddCrtLine{Line: line}}
 		h.must(t, add...)
 		h.must(t, add...)
@@ -93,12 +93,12 @@ func TestCertificates(t *testing.T) {
 			}
 		}
 		names(map[string]string{"a.example": "a.example", "x.b.example": "a.example", "z.example": "a.example", "unknown.example": ""})
-		entries, err := h.session(t).crtEntries()
+		entries, err := h.session(t).crtEntries(model.CrtListHTTPS)
 		if err != nil || len(entries) != 3 {
 			t.Errorf("lines %v, %v", entries, err)
 		}
 		// One of two lines of the certificate, added and deleted over one connection.
-		third := model.CrtLine{Certificate: bad.Name, Hosts: []string{"y.example"}}
+		third := model.CrtLine{List: model.CrtListHTTPS, Certificate: bad.Name, Hosts: []string{"y.example"}}
 		h.must(t, plan.AddCrtLine{Line: third}, plan.DelCrtLine{Line: line}, plan.DelCrtLine{Line: third}, plan.DelCrtLine{Line: line})
 		names(map[string]string{"a.example": "", "x.b.example": "", "y.example": "", "z.example": "a.example"})
 
@@ -136,7 +136,7 @@ func TestFailedCertificateLeavesNothing(t *testing.T) {
 		if err != nil || strings.Contains(text, "mixed.pem") {
 			t.Errorf("certificates %q, %v", text, err)
 		}
-		line := model.CrtLine{Certificate: one.Name, Hosts: []string{"one.example"}}
+		line := model.CrtLine{List: model.CrtListHTTPS, Certificate: one.Name, Hosts: []string{"one.example"}}
 		h.must(t, plan.AddCertificate{Certificate: one}, plan.AddCrtLine{Line: line})
 		if got := h.handshake(t, "one.example"); got != "one" {
 			t.Errorf("served %q", got)

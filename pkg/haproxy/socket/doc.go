@@ -37,7 +37,7 @@
 //
 // Probe asks what the binary is able to do, without looking at its version.
 //
-// Limits: one crt-list (crt-lists/https.list); a payload of 15 kB, or of 120 kB where
+// Limits: a payload of 15 kB, or of 120 kB where
 // Probe found that the binary takes it; a server that is busy after 100 ms stays in
 // maintenance (*Pending) and is not shut down.
 package socket

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/serverline"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
@@ -22,8 +23,7 @@ func mapPath(name string) string  { return "maps/" + name + ".map" }
 func listPath(name string) string { return "lists/" + name + ".lst" }
 func certPath(name string) string { return "certs/" + name }
 
-// crtList is the one crt-list, that of the https frontend.
-const crtList = "crt-lists/https.list"
+func crtListPath(name string) string { return "crt-lists/" + name + ".list" }
 
 // line is one CLI command of several words; each is escaped on its own.
 func line(verb string, words ...string) (string, error) {
@@ -82,13 +82,11 @@ func canonicalPEM(secret model.Secret) (string, error) {
 // crtLine is a line of a crt-list: a certificate and its server names. They are checked
 // and not escaped: the payload is read as a line of the file is.
 func crtLine(l model.CrtLine) (string, error) {
-	words := append([]string{certPath(l.Certificate)}, l.Hosts...)
-	for _, w := range words {
-		if _, err := token.Word(w); err != nil {
-			return "", &Invalid{What: "add ssl crt-list", Why: err}
-		}
+	text, err := serverline.CrtLine(&l)
+	if err != nil {
+		return "", &Invalid{What: "add ssl crt-list", Why: err}
 	}
-	return strings.Join(words, " "), nil
+	return text, nil
 }
 
 // severity takes the "[6]: " in front of an answer off.

@@ -225,7 +225,7 @@ func TestPatternText(t *testing.T) {
 			},
 		},
 		"a crt-list line is deleted by its number": {
-			command: plan.DelCrtLine{Line: model.CrtLine{Certificate: "c.pem", Hosts: []string{"a.example", "b.example"}}},
+			command: plan.DelCrtLine{Line: model.CrtLine{List: model.CrtListHTTPS, Certificate: "c.pem", Hosts: []string{"a.example", "b.example"}}},
 			answers: map[string]string{
 				"show ssl crt-list -n crt-lists/https.list":           "# crt-lists/https.list\ncerts/d.pem:1\ncerts/c.pem:2 z.example\ncerts/c.pem:7 [alpn h2,http/1.1] b.example a.example",
 				"del ssl crt-list crt-lists/https.list certs/c.pem:7": "[5]: Entry 'certs/c.pem' deleted in crtlist 'crt-lists/https.list'!",
@@ -236,7 +236,7 @@ func TestPatternText(t *testing.T) {
 			},
 		},
 		"a crt-list line that stands is not added": {
-			command: plan.AddCrtLine{Line: model.CrtLine{Certificate: "c.pem", Hosts: []string{"z.example"}}},
+			command: plan.AddCrtLine{Line: model.CrtLine{List: model.CrtListHTTPS, Certificate: "c.pem", Hosts: []string{"z.example"}}},
 			answers: map[string]string{"show ssl crt-list -n crt-lists/https.list": "# crt-lists/https.list\ncerts/d.pem:1\ncerts/c.pem:2 z.example"},
 			want:    []command{{line: "show ssl crt-list -n crt-lists/https.list"}},
 		},
@@ -251,8 +251,8 @@ func TestInvalidCommandsAreNotSent(t *testing.T) {
 		"a map key that looks like a number": plan.EditMap{Map: "values", Edits: []model.Edit{{Key: "#1", Value: text("v")}}},
 		"a semicolon in the server options":  plan.AddServer{Backend: "b", Server: server, Options: model.ServerOptions{SSL: true, SNI: "str(a);x"}},
 		"quotes in the server options":       plan.AddServer{Backend: "b", Server: server, Options: model.ServerOptions{SSL: true, SNI: "'str(a b)'"}},
-		"a blank in a host":                  plan.AddCrtLine{Line: model.CrtLine{Certificate: "c.pem", Hosts: []string{"a b"}}},
-		"a line feed in a host":              plan.AddCrtLine{Line: model.CrtLine{Certificate: "c.pem", Hosts: []string{"a\nb"}}},
+		"a blank in a host":                  plan.AddCrtLine{Line: model.CrtLine{List: model.CrtListHTTPS, Certificate: "c.pem", Hosts: []string{"a b"}}},
+		"a line feed in a host":              plan.AddCrtLine{Line: model.CrtLine{List: model.CrtListHTTPS, Certificate: "c.pem", Hosts: []string{"a\nb"}}},
 		"no PEM at all":                      plan.AddCertificate{Certificate: &model.Certificate{Name: "c.pem", PEM: model.NewSecret([]byte("junk"))}},
 	}
 	for sentence, c := range cases {

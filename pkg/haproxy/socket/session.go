@@ -32,9 +32,9 @@ type session struct {
 	ctx     context.Context
 	number  int // of the last echo
 	limits  limits
-	secret  string        // what was sent as a payload: it may be quoted in answers
-	crt     []crtEntry    // lines of crtList; nil: not read yet
-	waiting time.Duration // what is left for waits on busy servers
+	secret  string                // what was sent as a payload: it may be quoted in answers
+	crt     map[string][]crtEntry // lines of crtList; nil: not read yet
+	waiting time.Duration         // what is left for waits on busy servers
 }
 
 // limits are the bounds of one command line and of one payload with its line, in bytes.

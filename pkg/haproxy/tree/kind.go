@@ -11,7 +11,7 @@ func (k Kind) Secret() bool { return k == Cert || k == Userlists }
 
 // Folders are the folders of a tree, each of which is there, empty ones too.
 func Folders() []string {
-	return []string{"conf.d", "maps", "crt-lists", "lists", "certs"}
+	return []string{"conf.d", "maps", "crt-lists", "lists", "lua", "certs"}
 }
 
 // KindOf is the kind of a file by its path in the tree.
@@ -33,6 +33,7 @@ func KindOf(path string) Kind {
 		kind           Kind
 	}{
 		{"conf.d/50-backends-", ".cfg", Shard},
+		{"lua/", ".lua", Lua},
 		{"maps/", ".map", Map},
 		{"crt-lists/", ".list", CrtList},
 		{"lists/", ".lst", List},

@@ -16,6 +16,7 @@ const (
 	Userlists  Kind = "userlists"  // conf.d/15-userlists.cfg, mode 0600
 	Frontends  Kind = "frontends"  // conf.d/20-frontends.cfg
 	Shard      Kind = "shard"      // conf.d/50-backends-NNN.cfg
+	Lua        Kind = "lua"        // lua/NAME.lua
 	Map        Kind = "map"        // maps/NAME.map
 	CrtList    Kind = "crt-list"   // crt-lists/NAME.list
 	List       Kind = "list"       // lists/NAME.lst

@@ -1,0 +1,214 @@
+package memo
+
+import (
+	"maps"
+
+	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
+	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/converters/vhost"
+)
+
+// vhostKey is a virtual host of a frontend: the host of a listener, and a host of routes that
+// it covers.
+type vhostKey struct{ listener, host string }
+
+// virtualHost holds the rules of all routes that have one host on one listener.
+type virtualHost struct {
+	key      vhostKey
+	frontend *frontend
+	id       string
+	members  map[stand]struct{}
+	refused  map[*routeUnit]bool // members that another kind of route keeps out
+	program  vhost.Program       // what the tables hold
+	backends map[*backendUnit]struct{}
+}
+
+// stand is a place of a route's rules: one of its attachments, in one virtual host.
+type stand struct {
+	route *routeUnit
+	at    int // in fragment.Attachments
+	vhost *virtualHost
+}
+
+// stand puts the rules of a route where they belong. It is called again where listeners
+// moved.
+func (m *Memo) stand(unit *routeUnit) {
+	m.leave(unit)
+	if m.units.routes[unit.key] != unit {
+		return
+	}
+	for i := range unit.fragment.Attachments {
+		a := &unit.fragment.Attachments[i]
+		gw := m.units.gateways[a.Listener.Gateway]
+		if gw == nil {
+			continue
+		}
+		if gw.attached[a.Listener] == nil {
+			gw.attached[a.Listener] = map[*routeUnit]bool{}
+		}
+		gw.attached[a.Listener][unit] = true
+		m.units.statuses[gw.key] = true
+		p, ok := gw.placement(a.Listener)
+		if !ok {
+			continue
+		}
+		for _, host := range a.Hosts {
+			v := m.virtualHost(p.frontend, vhostKey{p.listener.Host, host})
+			s := stand{unit, i, v}
+			v.members[s] = struct{}{}
+			unit.stands = append(unit.stands, s)
+			m.work.vhosts.add(v)
+		}
+	}
+}
+
+func (u *gatewayUnit) placement(id gateway.ListenerID) (placement, bool) {
+	for _, p := range u.placed {
+		if p.listener.ID == id {
+			return p, true
+		}
+	}
+	return placement{}, false
+}
+
+// leave takes the rules of a route out of where they stand.
+func (m *Memo) leave(unit *routeUnit) {
+	for _, s := range unit.stands {
+		delete(s.vhost.members, s)
+		m.work.vhosts.add(s.vhost)
+	}
+	unit.stands = nil
+	for i := range unit.fragment.Attachments {
+		id := unit.fragment.Attachments[i].Listener
+		if gw := m.units.gateways[id.Gateway]; gw != nil && gw.attached[id][unit] {
+			delete(gw.attached[id], unit)
+			m.units.statuses[gw.key] = true
+		}
+	}
+}
+
+// virtualHost is the virtual host of a key, new if need be.
+func (m *Memo) virtualHost(f *frontend, key vhostKey) *virtualHost {
+	v := f.vhosts[key]
+	if v == nil {
+		v = &virtualHost{key: key, frontend: f, id: vhost.ID(f.name, key.listener, key.host), members: map[stand]struct{}{}, backends: map[*backendUnit]struct{}{}}
+		f.vhosts[key] = v
+		m.knows(f, key.host, 1)
+	}
+	return v
+}
+
+// settleVirtualHosts asks for the backends of the virtual hosts that changed.
+func (m *Memo) settleVirtualHosts() {
+	for _, v := range m.work.vhosts.items {
+		wanted := map[*backendUnit]struct{}{}
+		m.contend(v)
+		for s := range v.members {
+			if v.refused[s.route] {
+				continue
+			}
+			rules := s.route.fragment.Attachments[s.at].Rules
+			for i := range rules {
+				for j := range rules[i].Targets {
+					unit := m.demand(s.route.backends[s.at][i][j], rules[i].Targets[j].Backend)
+					if _, known := wanted[unit]; !known {
+						wanted[unit] = struct{}{}
+						unit.vhosts = unit.vhosts.with(v)
+					}
+				}
+			}
+		}
+		for unit := range v.backends {
+			if _, still := wanted[unit]; !still {
+				unit.vhosts = unit.vhosts.without(v)
+				m.work.idleBackends.add(unit)
+			}
+		}
+		v.backends = wanted
+	}
+}
+
+// contend decides which kind of routes has the virtual host.
+func (m *Memo) contend(v *virtualHost) {
+	var contenders []gateway.Contender
+	mixed, kind := false, snapshot.Kind("")
+	for s := range v.members {
+		mixed = mixed || kind != "" && kind != s.route.key.Kind
+		kind = s.route.key.Kind
+	}
+	refused := map[*routeUnit]bool{}
+	if mixed {
+		for s := range v.members {
+			contenders = append(contenders, gateway.Contender{Key: s.route.key, Created: s.route.fragment.Created})
+		}
+		for _, key := range gateway.Refused(contenders) {
+			refused[m.units.routes[key]] = true
+		}
+	}
+	if maps.Equal(refused, v.refused) {
+		return
+	}
+	v.refused = refused
+	for s := range v.members {
+		m.units.statuses[s.route.key] = true
+		m.units.statuses[s.route.fragment.Attachments[s.at].Listener.Gateway] = true
+	}
+}
+
+// settlePrograms compiles the virtual hosts that changed, or whose backends have other names.
+func (m *Memo) settlePrograms() {
+	for v := range m.work.vhosts.drain {
+		var program vhost.Program
+		if len(v.members) > 0 {
+			program = vhost.Compile(v.id, m.rulesOf(v))
+		}
+		for table, change := range map[int][2]map[string]string{
+			tableRules: {v.program.Exact, program.Exact}, tablePrefixes: {v.program.Prefix, program.Prefix},
+			tableConditions: {v.program.Conditions, program.Conditions}, tableWeights: {v.program.Weights, program.Weights},
+		} {
+			m.editAll(table, change[0], change[1])
+		}
+		v.program = program
+		m.work.gatewayHosts.add(frontendHost{v.frontend, v.key.host})
+		if len(v.members) == 0 {
+			delete(v.frontend.vhosts, v.key)
+			m.knows(v.frontend, v.key.host, -1)
+			m.work.listeners.add(v.frontend)
+		}
+	}
+}
+
+// editAll makes one set of entries of another one.
+func (m *Memo) editAll(table int, before, after map[string]string) {
+	for key, value := range after {
+		if before[key] != value {
+			m.work.edit(table, key, value)
+		}
+	}
+	for key := range before {
+		if _, stays := after[key]; !stays {
+			m.work.edit(table, key, "")
+		}
+	}
+}
+
+// rulesOf are the rules that stand in a virtual host, with the names of their backends.
+func (m *Memo) rulesOf(v *virtualHost) []vhost.Rule {
+	var list []vhost.Rule
+	for s := range v.members {
+		route := s.route
+		if v.refused[route] {
+			continue
+		}
+		rules := route.fragment.Attachments[s.at].Rules
+		for i := range rules {
+			rule := vhost.Rule{Route: route.key, Created: route.fragment.Created, Index: i, Matches: rules[i].Matches}
+			for j := range rules[i].Targets {
+				backend := m.backends[route.backends[s.at][i][j]].backend
+				rule.Targets = append(rule.Targets, vhost.Target{Backend: backend.Name, Weight: rules[i].Targets[j].Weight})
+			}
+			list = append(list, rule)
+		}
+	}
+	return list
+}
