@@ -90,8 +90,12 @@ func (t *table) write(page string) error {
 	if err != nil {
 		return err
 	}
-	kept, _, _ := strings.Cut(string(text), "\n"+mark)
+	kept, old, _ := strings.Cut(string(text), "\n"+mark)
 	kept += "\n" + mark + fmt.Sprintf(head, endpointChanges / *factor, newRoutes / *factor, runtime.NumCPU()) + t.String()
+	const next = "\n<!-- " // the part behind this one
+	if _, behind, found := strings.Cut(old, next); found {
+		kept += next + behind
+	}
 	return os.WriteFile(name, []byte(kept), 0o644)
 }
 
