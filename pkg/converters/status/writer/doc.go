@@ -22,6 +22,7 @@
 //
 // An Event is sent when a finding of severity warning or error appears. Its name follows
 // from what it says, so that the API server refuses what a former leader has said already.
+// One that could not be sent is tried again while its finding is in force.
 //
 // It imports status, and files for atomic writes. It is one of the two places with a
 // Kubernetes client.

@@ -1,49 +1,56 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/status"
 )
 
-// Events are sent slower than statuses are written: the recorder drops what it can't hold.
+// Events are sent slower than statuses are written: these matter more.
 const (
 	eventsPerSecond = 20
 	eventsAtOnce    = 50
+	sendTimeout     = 10 * time.Second
 )
 
 const kindEvent = "Event"
 
-const eventsForbidden = "the role of the controller does not permit to send Events; findings stand in the log and on the admin address: permit verbs create and patch on events"
+// component is who sends Events.
+const component = "sluice"
+
+// eventsForbidden is the complaint about a permission that is missing.
+func eventsForbidden(namespace string) string {
+	return "the role of the controller does not permit to send Events; findings stand in the log and on the admin address; it is tried again: " +
+		"permit verb create on events in namespace " + namespace
+}
 
 // events sends an Event for each finding that appears while this replica leads, and for
 // those it finds when it begins to lead.
 type events struct {
 	cluster *Cluster
-	queue   workqueue.TypedInterface[status.Notice]
+	queue   workqueue.TypedRateLimitingInterface[status.Notice]
 
 	mu    sync.Mutex
 	leads bool
-	told  map[status.Notice]bool // those in force, and whether this replica sent their Event
+	told  map[status.Notice]bool // those in force, and whether their Event is there
 }
 
 func newEvents(c *Cluster) *events {
-	return &events{cluster: c, queue: workqueue.NewTyped[status.Notice](), told: map[status.Notice]bool{}}
+	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[status.Notice](firstRetry, lastRetry)
+	return &events{cluster: c, queue: workqueue.NewTypedRateLimitingQueue(retries), told: map[status.Notice]bool{}}
 }
 
 // notice takes over all findings in force. Those that are only worth knowing make no Event.
@@ -79,40 +86,96 @@ func (e *events) lead(leads bool) {
 	}
 }
 
-// due tells whether an Event is still to be sent, and takes it for sent.
+// due tells whether an Event is still to be sent.
 func (e *events) due(n status.Notice) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	told, inForce := e.told[n]
-	if !inForce || told || !e.leads {
-		return false
+	return inForce && !told && e.leads
+}
+
+// settle notes that an Event needs no sending any more.
+func (e *events) settle(n status.Notice) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, inForce := e.told[n]; inForce {
+		e.told[n] = true
 	}
-	e.told[n] = true
-	return true
+	e.queue.Forget(n)
 }
 
 // run sends Events until ctx ends.
 func (e *events) run(ctx context.Context) error {
 	context.AfterFunc(ctx, e.queue.ShutDown)
-	// What there is to say is said by the sink, once.
-	broadcaster := record.NewBroadcaster(record.WithContext(klog.NewContext(ctx, logr.Discard())))
-	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(sink{cluster: e.cluster, to: &typedcorev1.EventSinkImpl{Interface: e.cluster.Client.CoreV1().Events("")}})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: fieldManager})
 	limiter := flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventsAtOnce)
 	for {
 		n, shutDown := e.queue.Get()
 		if shutDown {
 			return nil
 		}
-		if limiter.Wait(ctx) == nil && e.due(n) {
-			object := &corev1.ObjectReference{
-				APIVersion: n.APIVersion, Kind: n.Object.Kind, Namespace: n.Object.Namespace, Name: n.Object.Name, UID: n.UID, FieldPath: n.Object.Field,
-			}
-			recorder.Event(object, corev1.EventTypeWarning, string(n.Code), truncated(n.Message))
+		if !e.due(n) {
+			e.queue.Forget(n)
+		} else if limiter.Wait(ctx) == nil && e.due(n) {
+			event := eventOf(n)
+			e.sent(ctx, n, event, e.send(ctx, event))
 		}
 		e.queue.Done(n)
 	}
+}
+
+// send creates an Event.
+func (e *events) send(ctx context.Context, event *corev1.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	_, err := e.cluster.Client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: component})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // a former leader sent it
+	}
+	return err
+}
+
+// sent looks at what became of an Event: what may get better is tried again.
+func (e *events) sent(ctx context.Context, n status.Notice, event *corev1.Event, err error) {
+	c, forbidden := e.cluster, eventsForbidden(event.Namespace)
+	switch {
+	case err == nil:
+		c.Metrics.wrote(kindEvent, resultOK)
+		c.cured(forbidden)
+		e.settle(n)
+	case ctx.Err() != nil:
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		c.Metrics.wrote(kindEvent, resultGone) // the namespace, and the object with it
+		e.settle(n)
+	case apierrors.IsInvalid(err):
+		c.Metrics.wrote(kindEvent, resultError)
+		c.Log.Error("the API server does not take an Event; it is not sent", "object", n.Object, "error", err)
+		e.settle(n)
+	case apierrors.IsForbidden(err):
+		c.Metrics.wrote(kindEvent, resultForbidden)
+		c.complain(forbidden, "error", err)
+		e.queue.AddRateLimited(n)
+	default:
+		c.Metrics.wrote(kindEvent, resultError)
+		c.Log.Warn("an Event was not sent; it is tried again", "object", n.Object, "error", err)
+		e.queue.AddRateLimited(n)
+	}
+}
+
+// eventOf is what is said of a finding.
+func eventOf(n status.Notice) *corev1.Event {
+	now := metav1.Now()
+	event := &corev1.Event{
+		// What is said of objects without a namespace stands in the default one.
+		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(n.Object.Namespace, metav1.NamespaceDefault)},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: n.APIVersion, Kind: n.Object.Kind, Namespace: n.Object.Namespace, Name: n.Object.Name, UID: n.UID, FieldPath: n.Object.Field,
+		},
+		Type: corev1.EventTypeWarning, Reason: string(n.Code), Message: truncated(n.Message),
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: component}, ReportingController: component,
+	}
+	event.Name = eventName(event)
+	return event
 }
 
 // truncated is a message as the API server takes it.
@@ -122,61 +185,6 @@ func truncated(message string) string {
 		return message
 	}
 	return strings.ToValidUTF8(message[:limit-3], "") + "..."
-}
-
-// sink names Events after what they say and says once what the API server refuses.
-type sink struct {
-	cluster *Cluster
-	to      record.EventSink
-}
-
-// Create sends an Event. That it is there already is fine: a former leader sent it.
-func (s sink) Create(event *corev1.Event) (*corev1.Event, error) {
-	event.Name = eventName(event)
-	created, err := s.to.Create(event)
-	if apierrors.IsAlreadyExists(err) {
-		s.count(nil)
-		return event, nil
-	}
-	return s.checked(created, err, event)
-}
-
-// Update is not used by the recorder.
-func (s sink) Update(event *corev1.Event) (*corev1.Event, error) { return s.to.Update(event) }
-
-// Patch counts an Event that was sent before.
-func (s sink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	patched, err := s.to.Patch(event, data)
-	if apierrors.IsNotFound(err) {
-		return patched, err // the recorder creates it anew
-	}
-	return s.checked(patched, err, event)
-}
-
-// checked counts and logs a refusal, after which the recorder drops the Event.
-func (s sink) checked(sent *corev1.Event, err error, event *corev1.Event) (*corev1.Event, error) {
-	s.count(err)
-	switch {
-	case err == nil:
-		s.cluster.cured(eventsForbidden)
-		return sent, nil
-	case apierrors.IsForbidden(err):
-		s.cluster.complain(eventsForbidden, "error", err)
-	default:
-		s.cluster.Log.Warn("an Event was not sent", "object", event.InvolvedObject.Kind+"/"+event.InvolvedObject.Namespace+"/"+event.InvolvedObject.Name, "error", err)
-	}
-	return sent, err
-}
-
-func (s sink) count(err error) {
-	switch {
-	case err == nil:
-		s.cluster.Metrics.wrote(kindEvent, resultOK)
-	case apierrors.IsForbidden(err):
-		s.cluster.Metrics.wrote(kindEvent, resultForbidden)
-	default:
-		s.cluster.Metrics.wrote(kindEvent, resultError)
-	}
 }
 
 // eventName is the same for all replicas and restarts as long as the object is the same one.

@@ -2,12 +2,15 @@ package writer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -55,7 +58,7 @@ func TestEventForEachFinding(t *testing.T) {
 	}
 	w.Notice(nil)
 	w.Notice([]status.Notice{bad})
-	expect(t, "a finding that comes back is counted", w.wrote, "Event ok")
+	expect(t, "a finding that comes back is the same Event", w.wrote, "Event ok")
 	if got := w.sent("a"); len(got) != 2 {
 		t.Errorf("got %q", got)
 	}
@@ -84,15 +87,45 @@ func TestFollowerSendsNoEvents(t *testing.T) {
 	}
 }
 
+// TestEventsWithoutPermission: findings that are in force when the permission is there get
+// their Events then.
 func TestEventsWithoutPermission(t *testing.T) {
 	w := newWorld(t, fake.NewClientset(), false)
 	w.refuse("create", "events", 2, forbidden("events"))
 	w.run()
 	w.Notice([]status.Notice{notice(report.ObjectInvalid, "x", "a"), notice(report.ObjectInvalid, "y", "b")})
-	expect(t, "two refusals", w.wrote, "Event forbidden", "Event forbidden")
-	w.Notice([]status.Notice{notice(report.ObjectInvalid, "z", "c")})
-	expect(t, "the permission is there", w.wrote, "Event ok")
-	if n := w.log.count("verbs create and patch on events"); n != 1 {
+	expect(t, "two refusals, then the permission is there", w.wrote, "Event forbidden", "Event forbidden", "Event ok", "Event ok")
+	if got := w.sent("a"); len(got) != 2 {
+		t.Errorf("got %q", got)
+	}
+	if n := w.log.count("verb create on events in namespace a"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+func TestEventsOfAServerThatFails(t *testing.T) {
+	w := newWorld(t, fake.NewClientset(), false)
+	w.refuse("create", "events", 2, apierrors.NewInternalError(errors.New("etcd is away")))
+	w.run()
+	w.Notice([]status.Notice{notice(report.ObjectInvalid, "x", "a")})
+	expect(t, "two failures, then the server is back", w.wrote, "Event error", "Event error", "Event ok")
+	if got := w.sent("a"); len(got) != 1 || !strings.Contains(got[0], "Ingress x") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestEventOfANamespaceThatGoes: nothing new can be created in it, and that is no lack of
+// permission.
+func TestEventOfANamespaceThatGoes(t *testing.T) {
+	w := newWorld(t, fake.NewClientset(), false)
+	going := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", errors.New("it is being terminated"))
+	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	w.refuse("create", "events", 1, going)
+	w.run()
+	w.Notice([]status.Notice{notice(report.ObjectInvalid, "x", "a")})
+	expect(t, "a namespace that goes", w.wrote, "Event gone")
+	w.idle("it is not tried again")
+	if n := w.log.count("permit verb"); n != 0 {
 		t.Errorf("said %d times", n)
 	}
 }
