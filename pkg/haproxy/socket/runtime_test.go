@@ -160,18 +160,18 @@ func TestServerText(t *testing.T) {
 	testText(t, map[string]textCase{
 		"a draining server with a check is added ready, with weight 0": {
 			command: plan.AddServer{Backend: "b", Server: server, Options: model.ServerOptions{Check: model.Check{On: true}}},
-			answers: map[string]string{"add server b/fd00::1:80 [fd00::1]:80 weight 0 check": "[6]: New server registered."},
+			answers: map[string]string{"add server b/fd00::1:80 [fd00::1]:80 weight 0 pool-max-conn 0 check": "[6]: New server registered."},
 			want: []command{
-				{line: "add server b/fd00::1:80 [fd00::1]:80 weight 0 check"},
+				{line: "add server b/fd00::1:80 [fd00::1]:80 weight 0 pool-max-conn 0 check"},
 				{line: "enable health b/fd00::1:80"},
 				{line: "set server b/fd00::1:80 state ready"},
 			},
 		},
 		"a server that exists gets its weight, too": {
 			command: plan.AddServer{Backend: "b", Server: server},
-			answers: map[string]string{"add server b/fd00::1:80 [fd00::1]:80 weight 0": "[3]: Already exists a server with the same name in backend."},
+			answers: map[string]string{"add server b/fd00::1:80 [fd00::1]:80 weight 0 pool-max-conn 0": "[3]: Already exists a server with the same name in backend."},
 			want: []command{
-				{line: "add server b/fd00::1:80 [fd00::1]:80 weight 0"},
+				{line: "add server b/fd00::1:80 [fd00::1]:80 weight 0 pool-max-conn 0"},
 				{line: "set server b/fd00::1:80 state ready"},
 				{line: "set server b/fd00::1:80 weight 0"},
 			},
