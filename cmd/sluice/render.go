@@ -30,7 +30,7 @@ With --bootstrap, and no SOURCE, DIR becomes a configuration folder as run has i
 HAProxy can be started on DIR/current/conf.d before sluice runs: it answers 503 to
 everything, and 200 to /healthz of --health-address. A folder that holds a configuration
 already is left as it is.`,
-		Example: "  sluice render manifests/ --out /tmp/tree\n  kubectl get ing,svc,endpointslices -A -o yaml | sluice render - --out -",
+		Example: "  sluice render manifests/ --out /tmp/tree\n  kubectl get ingressclasses,ing,svc,endpointslices,cm,secrets -A -o yaml | sluice render - --out -",
 		Args: func(command *cobra.Command, args []string) error {
 			if o.Bootstrap {
 				return cobra.NoArgs(command, args)

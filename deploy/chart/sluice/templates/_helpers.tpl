@@ -210,3 +210,8 @@ lifecycle:
 {{ toYaml . }}
 {{- end }}
 {{- end }}
+
+{{- /* A setting as text. Numbers of YAML reach templates as floats, which would be written as 1e+06. */}}
+{{- define "sluice.text" }}
+{{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
