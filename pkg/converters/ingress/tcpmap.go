@@ -14,12 +14,12 @@ import (
 )
 
 // TCPServices turns the ConfigMap of TCP services into a fragment: each key is a port, each
-// value namespace/service:port and up to five fields, see entry. The zero Fragment if there is no
-// such ConfigMap.
+// value namespace/service:port and up to five fields, see entry. Nothing but a finding if there is
+// no such ConfigMap.
 func TCPServices(v *snapshot.View, key snapshot.Key) Fragment {
 	object := v.ConfigMap(key.Namespace, key.Name)
 	if object == nil {
-		return Fragment{}
+		return Fragment{Findings: []report.Finding{report.New(report.ConfigMapMissing, key.Origin(), "the ConfigMap of TCP services does not exist: no port is opened for it")}}
 	}
 	c := converter{key: key, origin: key.Origin(), fragment: Fragment{Mine: true, Created: object.CreationTimestamp.Time}}
 	for _, port := range slices.Sorted(maps.Keys(object.Data)) {

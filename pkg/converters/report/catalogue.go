@@ -25,6 +25,7 @@ const (
 	ClassParameters     Code = "ClassParameters"
 	SecretMissing       Code = "SecretMissing"
 	SecretInvalid       Code = "SecretInvalid"
+	ConfigMapMissing    Code = "ConfigMapMissing"
 	CertificateExpired  Code = "CertificateExpired"
 	CertificateHost     Code = "CertificateHost"
 	OptionUnknown       Code = "OptionUnknown"
@@ -77,6 +78,7 @@ var Catalogue = map[Code]Entry{
 	ClassMissing:        {Warning, "An IngressClass does not exist", "The object is not served until a class of that name belongs to this controller."},
 	ClassParameters:     {Warning, "The parameters of an IngressClass can't be used", "Parameters name a ConfigMap. The class is served without them."},
 	SecretMissing:       {Error, "A Secret does not exist", "What needs it is denied, or served with the default certificate, until it is created."},
+	ConfigMapMissing:    {Warning, "A ConfigMap does not exist", "Nothing of what it would say is in force until it is created. See whether the flag has its right name."},
 	SecretInvalid:       {Error, "A Secret can't be used", "Its content is missing, empty or malformed. Correct the Secret."},
 	CertificateExpired:  {Warning, "A certificate has expired", "The host is served with the default certificate. Renew the certificate in the Secret."},
 	CertificateHost:     {Info, "A certificate does not cover a host", "Clients will refuse the connection. Add the host to the certificate."},
