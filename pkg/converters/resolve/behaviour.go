@@ -115,6 +115,7 @@ func (b *behaviour) http() {
 	b.body()
 	b.rewrite()
 	b.headers()
+	b.filters()
 	b.secure()
 	b.route()
 	b.limits()

@@ -28,26 +28,31 @@ type Profile struct {
 // Slots of Value that the rules of a profile look up. The templates name them as text; one
 // that is not known (KnownSlot) does not render.
 const (
-	SlotRedirect      = "redirect"       // location of Redirect
-	SlotRewrite       = "rewrite"        // new prefix, without a slash at its end; / where the prefix is only taken away
-	SlotStrip         = "strip"          // number of bytes of the path that Rewrite replaces
-	SlotBodySize      = "body-size"      // bytes
-	SlotTimeoutServer = "timeout-server" // milliseconds
-	SlotTimeoutTunnel = "timeout-tunnel" // milliseconds
-	SlotCORSMethods   = "cors-methods"
-	SlotCORSHeaders   = "cors-headers"
-	SlotCORSExpose    = "cors-expose"
-	SlotCORSMaxAge    = "cors-max-age" // seconds
-	SlotCORSOrigin    = "origin/"      // followed by an allowed origin in lower case; any text
-	SlotRequestHeader = "request/"     // followed by the index in RequestHeaders
-	SlotRespHeader    = "response/"    // followed by the index in ResponseHeaders
+	SlotRedirect       = "redirect"        // location of Redirect
+	SlotRewrite        = "rewrite"         // new prefix, without a slash at its end; / where the prefix is only taken away
+	SlotStrip          = "strip"           // number of bytes of the path that Rewrite replaces
+	SlotPath           = "path"            // new path of SetPath
+	SlotHost           = "host"            // new host of SetHost
+	SlotRedirectScheme = "redirect-scheme" // of RedirectTo, and so for the next
+	SlotRedirectHost   = "redirect-host"
+	SlotRedirectPort   = "redirect-port"
+	SlotBodySize       = "body-size"      // bytes
+	SlotTimeoutServer  = "timeout-server" // milliseconds
+	SlotTimeoutTunnel  = "timeout-tunnel" // milliseconds
+	SlotCORSMethods    = "cors-methods"
+	SlotCORSHeaders    = "cors-headers"
+	SlotCORSExpose     = "cors-expose"
+	SlotCORSMaxAge     = "cors-max-age" // seconds
+	SlotCORSOrigin     = "origin/"      // followed by an allowed origin in lower case; any text
+	SlotRequestHeader  = "request/"     // followed by the index in RequestHeaders
+	SlotRespHeader     = "response/"    // followed by the index in ResponseHeaders
 )
 
 // KnownSlot tells whether a text is one of the slots or, for those that end in a slash,
 // begins with one.
 func KnownSlot(slot string) bool {
 	switch slot {
-	case SlotRedirect, SlotRewrite, SlotStrip, SlotBodySize, SlotTimeoutServer, SlotTimeoutTunnel,
+	case SlotPath, SlotHost, SlotRedirectScheme, SlotRedirectHost, SlotRedirectPort, SlotRedirect, SlotRewrite, SlotStrip, SlotBodySize, SlotTimeoutServer, SlotTimeoutTunnel,
 		SlotCORSMethods, SlotCORSHeaders, SlotCORSExpose, SlotCORSMaxAge:
 		return true
 	}
@@ -77,24 +82,27 @@ type Shape struct {
 	Cookie         *Cookie       // session affinity
 
 	// Rules on the request, in the order in which they are applied.
-	Deny            int      // answer every request with this status: a protection that can't be honoured
-	RetryUnsafe     bool     `json:",omitempty"` // requests, too, that are not idempotent (POST, PATCH)
-	AllowList       *List    // 403 unless the client's address is in it
-	AllowExcept     *List    // 403 although it is in AllowList
-	DenyList        *List    // 403 if the client's address is in it
-	DenyExcept      *List    // not denied although it is in DenyList
-	SSLRedirect     int      // status of the redirect to https on hosts with TLS; 0: none
-	SSLPort         int      `json:",omitempty"` // that the redirect names; 0: none, which is 443
-	CORS            *CORS    // answers preflights before authentication
-	BasicAuth       *Auth    // 401 unless a user of the list
-	Redirect        int      // status of a redirect to Values[SlotRedirect]; 0: none
-	LimitBody       bool     // 413 above Values[SlotBodySize]
-	Rewrite         bool     // replace Values[SlotStrip] bytes of the path by Values[SlotRewrite]
-	TimeoutServer   bool     // from Values[SlotTimeoutServer]
-	TimeoutTunnel   bool     // from Values[SlotTimeoutTunnel]
-	RequestHeaders  []Header // values from Values[SlotRequestHeader + index]
-	ResponseHeaders []Header // values from Values[SlotRespHeader + index]
-	HSTS            string   // value of Strict-Transport-Security on hosts with TLS; empty: none
+	Deny            int         // answer every request with this status: a protection that can't be honoured
+	RetryUnsafe     bool        `json:",omitempty"` // requests, too, that are not idempotent (POST, PATCH)
+	AllowList       *List       // 403 unless the client's address is in it
+	AllowExcept     *List       // 403 although it is in AllowList
+	DenyList        *List       // 403 if the client's address is in it
+	DenyExcept      *List       // not denied although it is in DenyList
+	SSLRedirect     int         // status of the redirect to https on hosts with TLS; 0: none
+	SSLPort         int         `json:",omitempty"` // that the redirect names; 0: none, which is 443
+	CORS            *CORS       // answers preflights before authentication
+	BasicAuth       *Auth       // 401 unless a user of the list
+	Redirect        int         // status of a redirect to Values[SlotRedirect]; 0: none
+	LimitBody       bool        // 413 above Values[SlotBodySize]
+	Rewrite         bool        // replace Values[SlotStrip] bytes of the path by Values[SlotRewrite]
+	SetPath         bool        `json:",omitempty"` // replace the path by Values[SlotPath]
+	SetHost         bool        `json:",omitempty"` // replace the host by Values[SlotHost]
+	RedirectTo      *RedirectTo `json:",omitempty"` // redirect of the Gateway API; nil: none
+	TimeoutServer   bool        // from Values[SlotTimeoutServer]
+	TimeoutTunnel   bool        // from Values[SlotTimeoutTunnel]
+	RequestHeaders  []Header    // values from Values[SlotRequestHeader + index]
+	ResponseHeaders []Header    // values from Values[SlotRespHeader + index]
+	HSTS            string      // value of Strict-Transport-Security on hosts with TLS; empty: none
 }
 
 // Retry says what becomes of a request whose server fails before it answers.
@@ -102,6 +110,13 @@ type Retry struct {
 	Times int    // "retries": further attempts, which bounds what failing servers cost the others
 	On    string // "retry-on"; empty: none
 	Moves bool   // "option redispatch 1": each of them at another server
+}
+
+// RedirectTo is a redirect that is put together of parts: each is the request's, or Values has
+// it. The path is what Rewrite or SetPath make of it.
+type RedirectTo struct {
+	Status             int
+	Scheme, Host, Port bool
 }
 
 // Cookie is the "cookie" keyword.
