@@ -76,7 +76,7 @@ func run(ctx context.Context, o *options.Options, s streams) error {
 	if r.writer != nil {
 		group.Go(func() error { return r.writer.Run(loopCtx) })
 	}
-	if nodes := newNodes(o, c, log); nodes != nil {
+	if nodes := newNodes(o, c, log, r.admin.Leads); nodes != nil {
 		addresses := make(chan []string)
 		r.loop.Addresses = addresses
 		group.Go(func() error { return nodes.Run(loopCtx, addresses) })

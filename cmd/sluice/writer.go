@@ -49,7 +49,7 @@ func newWriter(o *options.Options, c *clients, log *slog.Logger, metrics *admin.
 
 // newNodes finds the addresses of Ingresses where the flags don't say them; nil: they do, or
 // there are none.
-func newNodes(o *options.Options, c *clients, log *slog.Logger) *writer.Nodes {
+func newNodes(o *options.Options, c *clients, log *slog.Logger, leads func() bool) *writer.Nodes {
 	if o.PublishService != "" || len(o.PublishAddress) > 0 || !o.UpdateStatus || o.Once {
 		return nil
 	}
@@ -58,7 +58,7 @@ func newNodes(o *options.Options, c *clients, log *slog.Logger) *writer.Nodes {
 		log.Info("Ingresses get no address in their status: give --publish-service or --publish-address, or, in a pod, set " + envPod + " and " + envNamespace)
 		return nil
 	}
-	return &writer.Nodes{Client: c.kubernetes, Log: log, Namespace: namespace, Pod: pod}
+	return &writer.Nodes{Client: c.kubernetes, Log: log, Namespace: namespace, Pod: pod, Leads: leads}
 }
 
 // write has the loop tell a writer, which may be nil.

@@ -28,6 +28,6 @@
 // Kubernetes client.
 //
 // Limits: the Service of a Gateway that has no spec.infrastructure any more stays, bare, until
-// the Gateway goes; where no leader saw the change it keeps what it carried. Nodes asks twice a minute instead of watching. Kubernetes forgets Events after an
+// the Gateway goes; where no leader saw the change it keeps what it carried. Nodes of a leader asks twice a minute instead of watching. Kubernetes forgets Events after an
 // hour; one whose finding is older is sent again by the next leader only.
 package writer

@@ -15,8 +15,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// askNodesEvery is the pause between two looks at the pods of the controller.
-const askNodesEvery = 30 * time.Second
+// askNodesEvery is the pause between two looks at the pods of the controller, lookEvery that
+// between two at who leads.
+const (
+	askNodesEvery = 30 * time.Second
+	lookEvery     = time.Second
+)
 
 // Nodes finds the addresses of the nodes that run the controller: what Ingresses get where
 // nothing else is said.
@@ -25,23 +29,38 @@ type Nodes struct {
 	Log       *slog.Logger
 	Namespace string // of the controller's pod
 	Pod       string // its name
+	// Leads tells whether this replica writes: the others need no addresses.
+	Leads func() bool
 }
 
 // Run hands out the addresses, sorted, whenever they change, until ctx ends. While they
-// can't be had the last ones stay.
+// can't be had the last ones stay. Who does not lead asks nothing and has none: those of an
+// earlier leadership may be wrong meanwhile, and without any, statuses stay as they are.
 func (n *Nodes) Run(ctx context.Context, out chan<- []string) error {
 	var last []string
+	var asked time.Time // the zero value: not since this replica leads
 	complaint := ""
-	_ = wait.PollUntilContextCancel(ctx, askNodesEvery, true, func(ctx context.Context) (bool, error) {
-		addresses, err := n.addresses(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && err.Error() != complaint:
-			complaint = err.Error()
-			n.Log.Error("the addresses of the controller's nodes can't be had for the status of Ingresses; give --publish-service or --publish-address, or permit "+
-				"the verbs get and list on pods of the controller's namespace, and get on nodes", "error", err)
-		case err == nil && !slices.Equal(addresses, last):
-			complaint = ""
+	_ = wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
+		var addresses []string
+		if n.Leads() {
+			if !asked.IsZero() && time.Since(asked) < askNodesEvery {
+				return false, nil
+			}
+			asked = time.Now()
+			found, err := n.addresses(ctx)
+			if err != nil {
+				if ctx.Err() == nil && err.Error() != complaint {
+					complaint = err.Error()
+					n.Log.Error("the addresses of the controller's nodes can't be had for the status of Ingresses; give --publish-service or --publish-address, or permit "+
+						"the verbs get and list on pods of the controller's namespace, and get on nodes", "error", err)
+				}
+				return false, nil
+			}
+			addresses, complaint = found, ""
+		} else {
+			asked = time.Time{}
+		}
+		if !slices.Equal(addresses, last) {
 			select {
 			case out <- addresses:
 				last = addresses
