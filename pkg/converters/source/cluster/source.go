@@ -65,9 +65,9 @@ type Source struct {
 	pace   pace
 	wake   chan struct{} // there is something to send; capacity 1
 
-	mu       sync.Mutex        // guards what follows, and what the sinks hold
-	changes  []snapshot.Change // to be sent
-	settled  []snapshot.Key    // to be sent
+	mu       sync.Mutex     // guards what follows, and what the sinks hold
+	changes  changes        // to be sent
+	settled  []snapshot.Key // to be sent
 	findings []report.Finding
 	trouble  string
 	synced   bool // every kind was listed once
@@ -112,7 +112,7 @@ func (s *Source) Run(ctx context.Context, out chan<- source.Batch) error {
 	if s.config.Gateway != nil {
 		s.running.Go(func() { s.discover(ctx) })
 	}
-	next := newOutbox()
+	next := &outbox{}
 	for {
 		var send chan<- source.Batch
 		if next.full {
@@ -140,7 +140,7 @@ func (s *Source) poke() {
 
 // emit notes a change to send. The caller holds the lock.
 func (s *Source) emit(key snapshot.Key, object any) {
-	s.changes = append(s.changes, snapshot.Change{Key: key, Object: object})
+	s.changes.add(snapshot.Change{Key: key, Object: object})
 	s.poke()
 }
 
@@ -151,16 +151,35 @@ func (s *Source) collect(next *outbox) {
 	s.synced = s.synced || s.found.done && !slices.ContainsFunc(s.watches, func(w *watched) bool { return !w.settled() })
 	if s.synced {
 		next.merge(s.changes, s.settled)
-		s.changes, s.settled = nil, nil
+		s.changes, s.settled = changes{}, nil
 	}
 	next.say(s.synced, s.findings, s.trouble)
 }
 
+// changes are those that wait; of several for one key the last one counts. A source that
+// waits for its first batch may hold many changes, so they are merged at once.
+type changes struct {
+	list []snapshot.Change
+	at   map[snapshot.Key]int // index in list
+}
+
+func (c *changes) add(change snapshot.Change) {
+	if i, ok := c.at[change.Key]; ok {
+		c.list[i] = change
+		return
+	}
+	if c.at == nil {
+		c.at = map[snapshot.Key]int{}
+	}
+	c.at[change.Key] = len(c.list)
+	c.list = append(c.list, change)
+}
+
 // outbox is a batch in the making. It belongs to the goroutine of Run.
 type outbox struct {
-	batch source.Batch
-	at    map[snapshot.Key]int // index in batch.Changes
-	full  bool                 // there is a reason to send it
+	batch   source.Batch
+	changes changes // of the batch
+	full    bool    // there is a reason to send it
 
 	// As of the last batch sent.
 	synced   bool
@@ -168,21 +187,16 @@ type outbox struct {
 	trouble  string
 }
 
-func newOutbox() *outbox { return &outbox{at: map[snapshot.Key]int{}} }
-
-// merge adds changes; of several for one key the last one counts.
-func (o *outbox) merge(changes []snapshot.Change, settled []snapshot.Key) {
-	if len(o.batch.Changes) == 0 {
-		o.batch.Changes = make([]snapshot.Change, 0, len(changes))
-	}
-	for _, c := range changes {
-		if i, ok := o.at[c.Key]; ok {
-			o.batch.Changes[i] = c
-			continue
+// merge adds changes.
+func (o *outbox) merge(more changes, settled []snapshot.Key) {
+	if len(o.changes.list) == 0 {
+		o.changes = more
+	} else {
+		for _, c := range more.list {
+			o.changes.add(c)
 		}
-		o.at[c.Key] = len(o.batch.Changes)
-		o.batch.Changes = append(o.batch.Changes, c)
 	}
+	o.batch.Changes = o.changes.list
 	o.batch.Settled = append(o.batch.Settled, settled...)
 }
 
@@ -195,7 +209,7 @@ func (o *outbox) say(synced bool, findings []report.Finding, trouble string) {
 // sent begins another batch.
 func (o *outbox) sent() {
 	*o = outbox{
-		at: map[snapshot.Key]int{}, synced: o.batch.Synced, findings: o.batch.Findings, trouble: o.batch.Trouble,
+		synced: o.batch.Synced, findings: o.batch.Findings, trouble: o.batch.Trouble,
 		batch: source.Batch{Synced: o.batch.Synced, Findings: o.batch.Findings, Trouble: o.batch.Trouble},
 	}
 }

@@ -64,7 +64,7 @@ func TestChangesFollow(t *testing.T) {
 
 func TestChangesMergeWhileTheLoopIsBusy(t *testing.T) {
 	s := New(configFor(t, "http://127.0.0.1:1"))
-	next := newOutbox()
+	next := &outbox{}
 	for _, w := range s.watches {
 		w.sink.listed = true
 	}
@@ -226,4 +226,18 @@ func TestClassStandsInWhereClassesAreForbidden(t *testing.T) {
 	w.has(true, key(snapshot.IngressClass, "real"))
 	w.has(false, key(snapshot.IngressClass, "sluice"))
 	w.until(func() bool { return len(w.last.Findings) == 0 })
+}
+
+// TestChangesThatWaitAreMerged: while a kind keeps the first batch from coming, the changes of
+// others are held once for each object.
+func TestChangesThatWaitAreMerged(t *testing.T) {
+	s := New(configFor(t, "http://127.0.0.1:1"))
+	for range 1000 {
+		s.emit(key(snapshot.Service, "a"), service("a"))
+		s.emit(key(snapshot.Service, "b"), service("b"))
+	}
+	s.emit(key(snapshot.Service, "a"), nil)
+	if got := s.changes.list; len(got) != 2 || got[0].Object != nil || got[1].Object == nil {
+		t.Errorf("%d changes wait: %s", len(got), changedKeys(got[:min(len(got), 5)]))
+	}
 }
