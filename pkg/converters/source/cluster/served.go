@@ -27,6 +27,7 @@ type found struct {
 func (s *Source) discover(ctx context.Context) {
 	pace := time.NewTimer(0)
 	defer pace.Stop()
+	pause := s.pace.discoveries()
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,11 +41,20 @@ func (s *Source) discover(ctx context.Context) {
 		for _, w := range s.compare(served, err) {
 			w.forget()
 		}
-		wait := s.pace.discover
-		if err != nil {
-			wait = min(wait, s.pace.backoff.Duration)
+		pace.Reset(pause(err))
+	}
+}
+
+// discoveries are the pauses between the questions what is served, each by what became of the
+// last one. What fails is asked again soon, then ever later; a role does not change so soon.
+func (p pace) discoveries() func(err error) time.Duration {
+	backoff := p.backoff
+	return func(err error) time.Duration {
+		if err == nil || apierrors.IsForbidden(err) {
+			backoff = p.backoff
+			return p.discover
 		}
-		pace.Reset(wait)
+		return backoff.Step()
 	}
 }
 

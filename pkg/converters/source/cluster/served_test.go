@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
@@ -188,4 +192,28 @@ func TestDiscoveryWithoutRights(t *testing.T) {
 	server.refuse(false, "discover")
 	w.has(true, gatewayKeys()...)
 	w.until(func() bool { return len(w.last.Findings) == 0 })
+}
+
+// TestDiscoveryBacksOff: an API server that fails is not asked ten times a second.
+func TestDiscoveryBacksOff(t *testing.T) {
+	p := defaultPace()
+	pause, fails := p.discoveries(), errors.New("no answer")
+	for range 2 {
+		if first := pause(fails); first > time.Second {
+			t.Errorf("the first failure is asked about again after %v", first)
+		}
+		total := time.Duration(0)
+		for range 20 {
+			total += pause(fails)
+		}
+		if last := pause(fails); last < 10*time.Second || last > 20*time.Second || total < 2*time.Minute {
+			t.Errorf("20 failures took %v, and the next one is asked about after %v", total, last)
+		}
+		if got := pause(nil); got != p.discover {
+			t.Errorf("an answer: %v", got)
+		}
+	}
+	if got := pause(apierrors.NewForbidden(schema.GroupResource{}, "", fails)); got != p.discover {
+		t.Errorf("without the right: %v", got)
+	}
 }
