@@ -121,7 +121,7 @@ conformance: ## run the Gateway API's conformance suite (as root; CONFORMANCE_FL
 	@cd tests/conformance && $(GO) vet ./...
 	@$(haproxies); flags=(-short-timeouts); \
 	[[ -z "$(CONFORMANCE_REPORT)" ]] || flags=(-report=docs/conformance/gateway-api-v1.6.3.yaml -sluice-version="$(VERSION)"); \
-	cd tests/conformance && $(GO) test -count=1 -timeout 90m -parallel 8 $(CONFORMANCE_TEST_FLAGS) . -args "$${flags[@]}" $(CONFORMANCE_FLAGS)
+	cd tests/conformance && $(GO) test -count=1 -timeout 90m -parallel 4 $(CONFORMANCE_TEST_FLAGS) . -args "$${flags[@]}" $(CONFORMANCE_FLAGS)
 
 bench: ## measure conversion, rendering and each kind of change (BENCH_FLAGS=...)
 	@$(need_go)

@@ -182,7 +182,7 @@ func addresses(ip string) []gatewayv1.GatewaySpecAddress {
 
 // shorten bounds what a test that fails waits for.
 func shorten(c *config.TimeoutConfig) {
-	const wait = 10 * time.Second
+	const wait = 20 * time.Second // tests that run together share namespaces, and wait for grants of others to go
 	for _, d := range []*time.Duration{
 		&c.GatewayMustHaveAddress, &c.GatewayMustHaveCondition, &c.GatewayStatusMustHaveListeners, &c.GatewayListenersMustHaveConditions,
 		&c.ListenerSetMustHaveCondition, &c.ListenerSetListenersMustHaveConditions, &c.GWCMustBeAccepted,

@@ -119,8 +119,7 @@ func stop(t *testing.T, process *os.Process, ended <-chan error) {
 		}
 	case <-time.After(kube.Patience):
 		_ = process.Kill()
-		<-ended
-		t.Error("sluice did not end when it was told to")
+		t.Errorf("sluice did not end when it was told to: %v", <-ended)
 	}
 }
 
