@@ -115,6 +115,8 @@ labels:
 {{- end }}
 {{- if not .Values.gateway.enabled }}
 - --gateway-api=false
+{{- else if .Values.gateway.addresses }}
+- --gateway-addresses={{ join "," .Values.gateway.addresses }}
 {{- end }}
 {{- with .Values.defaultSSLCertificate }}
 - --default-ssl-certificate={{ . }}
