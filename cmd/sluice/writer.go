@@ -42,9 +42,19 @@ func newWriter(o *options.Options, c *clients, log *slog.Logger, metrics *admin.
 	host, _ := os.Hostname() // without a name, the other half of the identity is unique enough
 	return writer.NewCluster(writer.Config{
 		Client: c.kubernetes, Dynamic: c.dynamic, Log: log, Metrics: told, Statuses: o.UpdateStatus, Elect: o.LeaderElect,
+		Name:      installation(o),
 		Namespace: cmp.Or(os.Getenv(envNamespace), namespace, "default"),
 		Identity:  cmp.Or(os.Getenv(envPod), host) + "_" + string(uuid.NewUUID()),
 	})
+}
+
+// installation is the name of what shares a leader: the replicas that serve one class.
+func installation(o *options.Options) string {
+	const name = "sluice"
+	if o.IngressClass == name {
+		return name
+	}
+	return name + "-" + o.IngressClass
 }
 
 // newNodes finds the addresses of Ingresses where the flags don't say them; nil: they do, or

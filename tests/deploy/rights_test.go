@@ -67,6 +67,13 @@ func (o *objects) checkRights() {
 			want("create patch", "", "services", namespace, "") // of Gateways
 		}
 	}
+	if slices.Contains(o.values("leader-elect"), "true") {
+		lease := "sluice"
+		if class := o.values("ingress-class")[0]; class != lease {
+			lease += "-" + class
+		}
+		want("get update", "coordination.k8s.io", "leases", namespace, lease)
+	}
 	named := map[string][][2]string{
 		"configmap": {{"", "configmaps"}}, "tcp-services-configmap": {{"", "configmaps"}}, "default-ssl-certificate": {{"", "secrets"}},
 		"publish-service": {{"", "services"}}, "default-backend-service": {{"", "services"}, {"discovery.k8s.io", "endpointslices"}},

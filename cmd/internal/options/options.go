@@ -109,7 +109,7 @@ var table = []row{
 	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
 	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller"},
 	{"kubeconfig", Run, func(o *Options) any { return &o.KubeConfig }, "", "kubeconfig of the cluster to serve; empty, without --source: the cluster that sluice runs in, else the default kubeconfig"},
-	{"leader-elect", Run, func(o *Options) any { return &o.LeaderElect }, true, "with a cluster: only the replica that holds the Lease sluice writes statuses and Events; without it there must be one replica only"},
+	{"leader-elect", Run, func(o *Options) any { return &o.LeaderElect }, true, "with a cluster: only the replica that holds the Lease sluice (sluice-CLASS with another --ingress-class) writes statuses and Events; without it there must be one replica only"},
 	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
 	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},

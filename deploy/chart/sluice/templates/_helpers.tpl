@@ -20,6 +20,11 @@
 {{- end }}
 {{- end }}
 
+{{- /* The Lease of the replicas, as sluice names it. */}}
+{{- define "sluice.installation" -}}
+{{- eq .Values.ingressClass.name "sluice" | ternary "sluice" (printf "sluice-%s" .Values.ingressClass.name) }}
+{{- end }}
+
 {{- /* The labels by which Services and others find the pods. */}}
 {{- define "sluice.selector" -}}
 app.kubernetes.io/name: {{ include "sluice.name" . }}

@@ -60,12 +60,15 @@ func (m Metrics) leads(leads bool) {
 
 // Config is what a Cluster needs.
 type Config struct {
-	Client    kubernetes.Interface
-	Dynamic   dynamic.Interface // for objects of the Gateway API; nil: there are none
-	Log       *slog.Logger
-	Metrics   Metrics
-	Statuses  bool   // write statuses; Events are sent in any case
-	Elect     bool   // ask for the lease first; otherwise this is the only replica
+	Client   kubernetes.Interface
+	Dynamic  dynamic.Interface // for objects of the Gateway API; nil: there are none
+	Log      *slog.Logger
+	Metrics  Metrics
+	Statuses bool // write statuses; Events are sent in any case
+	Elect    bool // ask for the lease first; otherwise this is the only replica
+	// Name is that of the lease, and the field manager under which the API server keeps account
+	// of what is ours. Installations that serve different classes must not share it.
+	Name      string
 	Namespace string // of the lease
 	Identity  string // of this replica, unique among all
 }

@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,7 +128,7 @@ func TestWithoutStatuses(t *testing.T) {
 // heldLease is a lease that another replica holds.
 func heldLease(client *fake.Clientset, t *testing.T) *coordinationv1.Lease {
 	now := metav1.NewMicroTime(time.Now())
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "sluice", Name: LeaseName}, Spec: coordinationv1.LeaseSpec{
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "sluice", Name: "sluice-edge"}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: new("two"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now, LeaseTransitions: new(int32(0)),
 	}}
 	lease, err := client.CoordinationV1().Leases("sluice").Create(context.Background(), lease, metav1.CreateOptions{})
@@ -163,7 +164,7 @@ func TestHandOver(t *testing.T) {
 
 	stop()
 	w.has("x", "192.0.2.1")
-	lease, err := client.CoordinationV1().Leases("sluice").Get(context.Background(), LeaseName, metav1.GetOptions{})
+	lease, err := client.CoordinationV1().Leases("sluice").Get(context.Background(), "sluice-edge", metav1.GetOptions{})
 	if err != nil || *lease.Spec.HolderIdentity != "" {
 		t.Errorf("the lease is held by %q after the end (%v)", *lease.Spec.HolderIdentity, err)
 	}
@@ -192,5 +193,18 @@ func TestElectionWithoutPermission(t *testing.T) {
 	expect(t, "the permission comes later", w.leads, true)
 	if n := w.log.count("verb get on leases"); n != 1 {
 		t.Errorf("said %d times", n)
+	}
+}
+
+// TestFieldManager: two installations don't take each other's entries for their own.
+func TestFieldManager(t *testing.T) {
+	w := newWorld(t, fake.NewClientset(), false)
+	w.create("x", "")
+	w.run()
+	w.Post([]status.Item{item("x", "192.0.2.1", "")})
+	expect(t, "an address", w.wrote, "Ingress ok")
+	ingress, err := w.client.NetworkingV1().Ingresses("a").Get(context.Background(), "x", metav1.GetOptions{})
+	if err != nil || !slices.ContainsFunc(ingress.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "sluice-edge" }) {
+		t.Errorf("managed fields %+v (%v)", ingress.ManagedFields, err)
 	}
 }

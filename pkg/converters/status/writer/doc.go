@@ -5,7 +5,7 @@
 //	                       File    --> status.yaml
 //
 // Post and Notice never block: they keep the newest value of each object. Cluster writes an
-// Ingress' status by server-side apply as the field manager "sluice", so the API server
+// Ingress' status by server-side apply as a field manager of its own, so the API server
 // keeps account of whose entry stands there: an address is taken away from an Ingress that
 // left the class only if sluice wrote it and nobody wrote over it since. Nothing is written
 // that the source shows already. A replica that stops leaves everything as it stands, and a

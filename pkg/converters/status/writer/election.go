@@ -13,9 +13,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LeaseName is the name of the lease that the replicas ask for.
-const LeaseName = "sluice"
-
 // How long a lease holds, how long its holder tries to renew it before it gives up, and the
 // pause between two tries: those of Kubernetes' own controllers.
 const (
@@ -29,13 +26,13 @@ func (c *Cluster) stand(ctx context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lease{
 			Interface: &resourcelock.LeaseLock{
-				LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: LeaseName},
+				LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
 				Client:     c.Client.CoordinationV1(),
 				LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
 			},
 			cluster: c,
 		},
-		Name:            LeaseName,
+		Name:            c.Name,
 		LeaseDuration:   leaseDuration,
 		RenewDeadline:   renewDeadline,
 		RetryPeriod:     retryPeriod,

@@ -39,7 +39,7 @@ type world struct {
 func newWorld(t *testing.T, client *fake.Clientset, elect bool) *world {
 	w := &world{t: t, client: client, wrote: make(chan string, 100), leads: make(chan bool, 100), log: &lines{}}
 	w.Cluster = NewCluster(Config{
-		Client: client, Log: slog.New(slog.NewTextHandler(w.log, nil)), Statuses: true, Elect: elect, Namespace: "sluice", Identity: "one",
+		Client: client, Log: slog.New(slog.NewTextHandler(w.log, nil)), Statuses: true, Elect: elect, Name: "sluice-edge", Namespace: "sluice", Identity: "one",
 		Metrics: Metrics{
 			Wrote: func(kind, result string) { w.wrote <- kind + " " + result },
 			Leads: func(leads bool) { w.leads <- leads },

@@ -29,7 +29,7 @@ func (c *Cluster) writeGateway(ctx context.Context, item status.Item) (status.It
 	for range conflicts {
 		merged := item.Merged(metav1.Now())
 		patch := patchOf(item, merged)
-		answer, err := objects.Patch(ctx, item.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+		answer, err := objects.Patch(ctx, item.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: c.Name}, "status")
 		if err == nil {
 			item.Present.Gateway, item.Version = merged, answer.GetResourceVersion()
 			return item, nil

@@ -92,7 +92,7 @@ func (c *Cluster) makeService(ctx context.Context, key snapshot.Key, wanted *gat
 		labels = map[string]string{}
 	}
 	labels[gatewayv1.GatewayNameLabelKey] = key.Name
-	labels[labelManagedBy] = fieldManager
+	labels[labelManagedBy] = component
 	spec := applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithClusterIP(corev1.ClusterIPNone)
 	for _, port := range wanted.Ports {
 		name, protocol := fmt.Sprintf("tcp-%d", port.Port), corev1.ProtocolTCP
@@ -105,7 +105,7 @@ func (c *Cluster) makeService(ctx context.Context, key snapshot.Key, wanted *gat
 		WithName(key.Name).WithUID(wanted.UID).WithController(true)
 	apply := applycorev1.Service(serviceName(key.Name), key.Namespace).WithLabels(labels).WithAnnotations(wanted.Annotations).
 		WithOwnerReferences(owner).WithSpec(spec)
-	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	options := metav1.ApplyOptions{FieldManager: c.Name, Force: true}
 	if _, err := c.Client.CoreV1().Services(key.Namespace).Apply(ctx, apply, options); err != nil {
 		return fmt.Errorf("making the Service of %s: %w", key, err)
 	}

@@ -17,7 +17,7 @@ func (c *Cluster) writeIngress(ctx context.Context, item status.Item) error {
 	if !item.Wanted.Withdraws() {
 		apply.Status.WithLoadBalancer(applyv1.IngressLoadBalancerStatus().WithIngress(addressesOf(item.Wanted.LoadBalancer)...))
 	}
-	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	options := metav1.ApplyOptions{FieldManager: c.Name, Force: true}
 	if _, err := c.Client.NetworkingV1().Ingresses(item.Object.Namespace).ApplyStatus(ctx, apply, options); err != nil {
 		return fmt.Errorf("writing the status of %s: %w", item.Object, err)
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/status"
 )
 
-// fieldManager is the name under which the API server keeps account of what is ours.
-const fieldManager = "sluice"
-
 // forbiddenStatus is the complaint about a permission that is missing.
 func forbiddenStatus(kind snapshot.Kind) string {
 	resource := resourceOf(kind)
