@@ -9,6 +9,11 @@
 // found or missing; the index leads from such a key to the units. A backend or certificate
 // unit exists as long as a path or host that is served asks for it.
 //
+// Of the Gateway API, classes, Gateways and routes are units, too. The fold gives Gateways their
+// addresses and frontends, puts the rules of routes into virtual hosts (package vhost compiles
+// one when its rules or the names of its backends change), and tells in Statuses what only it
+// knows: addresses and the numbers of attached routes.
+//
 // Facts across objects are decided in the fold and nowhere else: which of several objects
 // gets a path or the certificate of a host (the older one, then by namespace and name),
 // what the flags of a host are, which profiles, lists and files are in use. Whatever can
@@ -20,7 +25,7 @@
 // what changed: nothing walks over all units but a change of the global settings, and of
 // the default certificate.
 //
-// It imports the converters, report and snapshot. It is the end of Convert on the line.
+// It imports the converters, vhost, report and snapshot. It is the end of Convert on the line.
 //
 // A quarantined object is shown to the converters in its last good form, or not at all,
 // see quarantine.go.

@@ -20,6 +20,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
 	"github.com/sluice-proxy/sluice/pkg/converters/report"
@@ -97,7 +98,8 @@ func (w *world) equalsScratch() {
 
 func everything(s *snapshot.Snapshot) []snapshot.Key {
 	var keys []snapshot.Key
-	for _, kind := range []snapshot.Kind{snapshot.ConfigMap, snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.EndpointSlice, snapshot.Secret} {
+	for _, kind := range []snapshot.Kind{snapshot.ConfigMap, snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.EndpointSlice, snapshot.Secret,
+		snapshot.GatewayClass, snapshot.Gateway, snapshot.HTTPRoute, snapshot.GRPCRoute} {
 		keys = append(keys, s.Keys(kind)...)
 	}
 	return keys
@@ -130,6 +132,14 @@ func keyOf(object any) snapshot.Key {
 		return snapshot.Key{Kind: snapshot.ConfigMap, Namespace: o.Namespace, Name: o.Name}
 	case secretObject:
 		return o.key
+	case *gatewayv1.GatewayClass:
+		return snapshot.Key{Kind: snapshot.GatewayClass, Name: o.Name}
+	case *gatewayv1.Gateway:
+		return snapshot.Key{Kind: snapshot.Gateway, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.HTTPRoute:
+		return snapshot.Key{Kind: snapshot.HTTPRoute, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.GRPCRoute:
+		return snapshot.Key{Kind: snapshot.GRPCRoute, Namespace: o.Namespace, Name: o.Name}
 	}
 	panic(fmt.Sprintf("no key for %T", object))
 }

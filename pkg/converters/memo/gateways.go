@@ -232,9 +232,14 @@ func compareGateways(a, b *gatewayUnit) int {
 func (m *Memo) placements(unit *gatewayUnit, owners map[string]gatewayv1.ProtocolType) []placement {
 	unit.closed = map[int]string{}
 	var list []placement
+	var unserved []*gateway.Listener
 	for i := range unit.fragment.Listeners {
 		l := &unit.fragment.Listeners[i]
-		if !l.Serves || l.Protocol != gatewayv1.HTTPProtocolType && l.Protocol != gatewayv1.HTTPSProtocolType {
+		if !l.Serves {
+			continue
+		}
+		if l.Protocol != gatewayv1.HTTPProtocolType && l.Protocol != gatewayv1.HTTPSProtocolType {
+			unserved = append(unserved, l)
 			continue
 		}
 		name, why := m.frontendFor(unit, l)
@@ -247,6 +252,11 @@ func (m *Memo) placements(unit *gatewayUnit, owners map[string]gatewayv1.Protoco
 		}
 		owners[name] = l.Protocol
 		list = append(list, placement{l, m.frontend(name, unit, l)})
+	}
+	for _, l := range unserved { // nothing is called programmed that is not served
+		if !slices.ContainsFunc(list, func(p placement) bool { return p.listener.Port == l.Port }) {
+			unit.closed[l.Port] = "listeners of protocol " + string(l.Protocol) + " are not served yet"
+		}
 	}
 	return list
 }

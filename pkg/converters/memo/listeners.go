@@ -123,15 +123,11 @@ func (f *frontend) replace(old, l *gateway.Listener) {
 	list[slices.Index(list, old)] = l
 }
 
-// knows counts who brings a host. Whom a wildcard covers may have another virtual host then.
+// knows counts who brings a host. Whom a wildcard covers may have another virtual host then,
+// and so may a host that a virtual host of another listener brings, too.
 func (m *Memo) knows(f *frontend, host string, change int) {
-	before := f.known[host]
-	after := before + change
-	if f.known[host] = after; after == 0 {
+	if f.known[host] += change; f.known[host] == 0 {
 		delete(f.known, host)
-	}
-	if (before == 0) == (after == 0) {
-		return
 	}
 	m.work.gatewayHosts.add(frontendHost{f, host})
 	if host != token.AnyHost && !strings.HasPrefix(host, wildcard) {
