@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,12 +36,19 @@ func (w *watched) isRefused() bool {
 	return apierrors.IsForbidden(w.listing) || apierrors.IsForbidden(w.watching)
 }
 
+// doubted tells whether a refusal is too young to speak of: the kind could be read before, and
+// an API server that starts refuses what it allows later. What is refused is asked for again,
+// so a right that was really taken away is named soon.
+func (w *watched) doubted() bool {
+	return w.sink.listed && time.Since(w.refused) < w.source.pace.grace
+}
+
 // trouble says why nothing new comes of the kind; empty: nothing is wrong, or it is refused
 // and a finding says so.
 func (w *watched) trouble() string {
 	err := cmp.Or(w.listing, w.watching)
 	switch {
-	case err == nil, w.isRefused() && w.without:
+	case err == nil, w.isRefused() && w.without, w.isRefused() && w.doubted():
 		return ""
 	case w.kind.needs != "" && apierrors.IsNotFound(err):
 		return "" // it is not served any more, and soon given up
@@ -102,6 +110,7 @@ func (s *Source) restate() {
 		findings = append(findings, denied(place.Kind, place.Namespace, refusal("get", resourceOf(place.Kind), place.Namespace)+lost(place.Kind)))
 	}
 	switch err := s.found.failure; {
+	case apierrors.IsForbidden(err) && s.found.answered && s.found.refusals < 2: // as doubted
 	case apierrors.IsForbidden(err):
 		findings = append(findings, deniedDiscovery())
 	case err != nil:

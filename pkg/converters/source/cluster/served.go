@@ -20,6 +20,9 @@ const confirmations = 3
 type found struct {
 	done    bool  // it is known what there is at start
 	failure error // of the last question
+
+	answered bool // a question was
+	refusals int  // since then, in a row
 }
 
 // discover looks again and again for the kinds that a cluster may lack, and has them
@@ -84,11 +87,14 @@ func (s *Source) compare(served map[string]bool, err error) (gone []*watched) {
 	s.found.failure = err
 	defer s.restate()
 	if err != nil {
+		if apierrors.IsForbidden(err) {
+			s.found.refusals++
+		}
 		// Without the right to ask there is no Gateway API; a finding says so.
 		s.found.done = s.found.done || apierrors.IsForbidden(err)
 		return nil
 	}
-	s.found.done = true
+	s.found.done, s.found.answered, s.found.refusals = true, true, 0
 	for _, w := range s.watches {
 		switch {
 		case w.kind.needs == "":

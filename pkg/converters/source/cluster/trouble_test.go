@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -125,4 +127,35 @@ func TestForbiddenContentIsSettled(t *testing.T) {
 	server.refuse(false, "get secrets")
 	w.has(true, a, b)
 	w.until(func() bool { return len(w.last.Findings) == 0 })
+}
+
+// TestARefusalOfAServerThatStarts: what could be read before is refused for a moment; nobody
+// is told to add a permission that is there.
+func TestARefusalOfAServerThatStarts(t *testing.T) {
+	s := New(configFor(t, "http://127.0.0.1:1"))
+	services, refusal := s.watches[2], apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errors.New("no role"))
+	services.note(refusal, nil)
+	if !strings.Contains(s.trouble, "sluice may not list services") {
+		t.Errorf("what was never permitted: trouble %q", s.trouble)
+	}
+	services.note(nil, nil)
+	services.sink.listed = true
+	services.note(refusal, nil)
+	if s.trouble != "" {
+		t.Errorf("a refusal for a moment: trouble %q", s.trouble)
+	}
+	services.refused = services.refused.Add(-s.pace.grace)
+	services.note(refusal, nil)
+	if !strings.Contains(s.trouble, "sluice may not list services") {
+		t.Errorf("a refusal that lasts: trouble %q", s.trouble)
+	}
+	services.note(nil, nil)
+
+	s.compare(nil, nil)
+	for refusals, findings := range []int{0, 1} {
+		s.compare(nil, refusal)
+		if len(s.findings) != findings {
+			t.Errorf("discovery was refused %d times: findings %v", refusals+1, s.findings)
+		}
+	}
 }
