@@ -46,6 +46,7 @@ type content struct {
 	pending bool   // somebody waits for it
 	queued  bool   // it is to be read, or is being read
 	refused bool
+	doubted bool // it was refused once though it could be read before
 	tries   int
 }
 
@@ -177,8 +178,14 @@ type result struct {
 
 // took looks at an answer.
 func (c *contents) took(key snapshot.Key, version string, r result) {
-	wanted := c.wanted[key]
-	c.refuse(key, wanted, apierrors.IsForbidden(r.err))
+	wanted, refused := c.wanted[key], apierrors.IsForbidden(r.err)
+	if refused && !wanted.refused && !wanted.doubted && wanted.object != nil {
+		wanted.doubted = true
+		c.again(key, wanted)
+		return
+	}
+	wanted.doubted = false
+	c.refuse(key, wanted, refused)
 	switch {
 	case r.err == nil, apierrors.IsNotFound(r.err):
 		c.fail(nil)

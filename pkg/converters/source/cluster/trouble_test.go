@@ -159,3 +159,22 @@ func TestARefusalOfAServerThatStarts(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalOfContent is the same for what is read one by one.
+func TestARefusalOfContent(t *testing.T) {
+	server := newAPIServer(t)
+	server.put(secret("a", "one"))
+	w := follow(t, server, nil)
+	w.synced()
+	a := key(snapshot.Secret, "a")
+	w.Want([]snapshot.Key{a}, nil)
+	w.has(true, a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for refusals, findings := range []int{0, 1} {
+		w.contents.took(a, "9", result{err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "a", errors.New("no role"))})
+		if len(w.findings) != findings {
+			t.Errorf("refused %d times: findings %v", refusals+1, w.findings)
+		}
+	}
+}
