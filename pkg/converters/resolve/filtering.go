@@ -2,10 +2,12 @@ package resolve
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
@@ -33,6 +35,68 @@ func (b *behaviour) filters() {
 		}
 	}
 	b.filterTimeout(f)
+	b.filterRetry(f)
+	b.filterCORS(f.CORS)
+	if len(f.Mirrors) > 0 {
+		b.notOffered("requests are not mirrored: the filter RequestMirror is not offered yet; they are served without")
+	}
+}
+
+// notOffered says what of the filters has no effect.
+func (b *behaviour) notOffered(format string, args ...any) {
+	b.findings = append(b.findings, report.New(report.OptionUnsupported, b.ref.Origin, format, args...))
+}
+
+// filterRetry is which answers are tried again. Statuses count beside what the options say of
+// connections.
+func (b *behaviour) filterRetry(f *Filters) {
+	if f.Retry == nil {
+		return
+	}
+	own := retry(b.set)
+	own.Times = cmp.Or(f.Retry.Attempts, own.Times)
+	words := strings.Fields(own.On)
+	for _, code := range f.Retry.Codes {
+		words = append(words, strconv.Itoa(code))
+	}
+	if f.TryTimeout > 0 {
+		words = append(words, "response-timeout")
+	}
+	slices.Sort(words)
+	own.On = strings.Join(slices.Compact(words), " ")
+	b.shape.Retry = &own
+	if f.Timeout > 0 {
+		b.notOffered("the time limit of the request bounds each of its tries, not all of them together: set timeouts.backendRequest")
+	}
+}
+
+// filterCORS answers preflights as the options of CORS do, in whose place it stands.
+func (b *behaviour) filterCORS(f *CORSFilter) {
+	if f == nil {
+		return
+	}
+	b.values = slices.DeleteFunc(b.values, func(v model.Value) bool {
+		return strings.HasPrefix(v.Slot, model.SlotCORSOrigin) || strings.HasPrefix(v.Slot, "cors-")
+	})
+	c := &model.CORS{Credentials: f.Credentials, Expose: len(f.Expose) > 0}
+	for _, origin := range f.Origins {
+		switch {
+		case origin == "*":
+			c.AnyOrigin = true
+		case strings.Contains(origin, "*"):
+			b.notOffered("origin %s is not allowed: a wildcard within an origin is not offered yet", origin)
+		default:
+			b.value(model.SlotCORSOrigin+origin, "1")
+		}
+	}
+	b.value(model.SlotCORSMethods, strings.Join(f.Methods, ", "))
+	b.value(model.SlotCORSHeaders, strings.Join(f.Headers, ", "))
+	b.value(model.SlotCORSExpose, strings.Join(f.Expose, ", "))
+	b.value(model.SlotCORSMaxAge, strconv.Itoa(f.MaxAge))
+	if f.Credentials && (slices.Contains(f.Methods, "*") || slices.Contains(f.Headers, "*")) {
+		b.notOffered("with credentials, browsers take * for a name: name the methods and headers that are allowed")
+	}
+	b.shape.CORS = c
 }
 
 // filterHeaders adds rules in the order of the API: set, add, remove.
