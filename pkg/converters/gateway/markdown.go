@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const pageHead = `<!-- Generated from pkg/converters/gateway: go generate ./pkg/converters/gateway -->
+
+# Gateway API
+
+Sluice serves Gateways of GatewayClasses whose controllerName is sluice-proxy.github.io/controller (v1 of the Gateway API, with the
+fields of the experimental channel). In a cluster it does so where the CRDs are served, see [deploy.md](deploy.md); in standalone
+mode the objects stand among the other manifests. With ` + "`--gateway-addresses`" + ` each Gateway has an address of its own; without it
+all Gateways share the addresses of the machine.
+
+A feature is one of those that the API's conformance suite knows. What is not served yet says so in the status of its object, or in
+a finding: listeners for TLS, TCP and UDP are not bound, filters RequestMirror have no effect, origins of CORS have no wildcards
+within them, a time limit of a whole request bounds each of its tries, and a BackendTLSPolicy is honoured, but its status is not
+written.
+
+| feature | served |
+| --- | --- |
+`
+
+// Markdown is the page about what is claimed of the Gateway API.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	all := claims()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		word := "not yet"
+		if all[name] {
+			word = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", name, word)
+	}
+	return b.String()
+}
