@@ -197,9 +197,19 @@ func (e *endpoints) addSlice(slice *discoveryv1.EndpointSlice, of *corev1.Servic
 	if bad > 0 {
 		// One finding for a slice: it may hold 1 000 endpoints.
 		e.blame(slice, fmt.Sprintf("endpoints[%d].addresses", badAt),
-			"%d of %d endpoints have no address that a server may have, the first one is %q",
-			bad, len(slice.Endpoints), firstAddress(&slice.Endpoints[badAt]))
+			"%d of %d endpoints have no address that a server may have, the first one is %q%s",
+			bad, len(slice.Endpoints), firstAddress(&slice.Endpoints[badAt]), e.rules.remedy(firstAddress(&slice.Endpoints[badAt])))
 	}
+}
+
+// remedy is the flag with which servers may have an address; empty: there is none.
+func (r endpointRules) remedy(address string) string {
+	addr, err := netip.ParseAddr(address)
+	r.local = true
+	if err != nil || !r.allow(addr) {
+		return ""
+	}
+	return ": it is one of this machine or link, which --allow-local-endpoints permits"
 }
 
 // isUID tells whether a text looks like the UID of an object: it becomes a word of a server
