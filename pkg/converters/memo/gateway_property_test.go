@@ -25,7 +25,7 @@ func parsed[T any](t interface{ Fatal(...any) }, text string) *T {
 
 // gatewayObject draws an object of a world in which Gateways and routes collide.
 func (u *universe) gatewayObject() any {
-	switch u.pick("kind", "route", "route", "route", "grpc", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
+	switch u.pick("kind", "route", "route", "route", "grpc", "policy", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
 	case "route":
 		route := parsed[gatewayv1.HTTPRoute](u.t, u.route())
 		route.ObjectMeta = u.meta("a")
@@ -34,6 +34,11 @@ func (u *universe) gatewayObject() any {
 		route := parsed[gatewayv1.GRPCRoute](u.t, "spec: {parentRefs: [{name: x}], hostnames: ["+u.pick("host", "a.example.com", "'*.example.com'")+"], rules: [{backendRefs: [{name: x, port: 80}]}]}")
 		route.ObjectMeta = u.meta("a")
 		return route
+	case "policy":
+		p := parsed[gatewayv1.BackendTLSPolicy](u.t, "spec: {targetRefs: [{group: '', kind: Service, name: '"+u.pick("target", "x", "y", "z")+"'}], validation: {hostname: a.example.com, "+
+			u.pick("authority", "wellKnownCACertificates: System", "caCertificateRefs: [{group: '', kind: ConfigMap, name: gone}]")+"}}")
+		p.ObjectMeta = u.meta("a")
+		return p
 	case "gateway":
 		gw := parsed[gatewayv1.Gateway](u.t, "spec: {gatewayClassName: "+u.pick("class", "sluice", "sluice", "other")+u.pick("address", "", "", ", addresses: [{value: 10.0.0.1}]", ", addresses: [{value: 10.0.0.9}]")+", listeners: ["+u.listeners()+"]}")
 		gw.ObjectMeta = u.meta("a")

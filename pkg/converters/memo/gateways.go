@@ -69,6 +69,7 @@ type gatewayUnits struct {
 	forms     map[snapshot.Key]any // the newest form of each object, whatever quarantine shows
 	// statuses are the objects whose status may be another one than was told last.
 	statuses map[snapshot.Key]bool
+	policies policies
 }
 
 func newGatewayUnits() gatewayUnits {
@@ -79,6 +80,7 @@ func newGatewayUnits() gatewayUnits {
 		frontends: map[string]*frontend{},
 		forms:     map[snapshot.Key]any{},
 		statuses:  map[snapshot.Key]bool{},
+		policies:  newPolicies(),
 	}
 }
 
@@ -99,11 +101,14 @@ func (m *Memo) onlyGatewayStatus(key snapshot.Key) bool {
 
 // markGateway makes the unit of a key of the Gateway API, where there is none yet.
 func (m *Memo) markGateway(key snapshot.Key) {
-	if !gatewayKind(key.Kind) || m.snapshot.Object(key) == nil {
+	if m.snapshot.Object(key) == nil {
 		return
 	}
 	u := &m.units
 	switch {
+	case key.Kind == snapshot.BackendTLSPolicy && u.policies.units[key] == nil:
+		u.policies.units[key] = &policyUnit{key: key}
+		m.work.policies.add(u.policies.units[key])
 	case key.Kind == snapshot.GatewayClass && u.classes[key] == nil:
 		u.classes[key] = &classUnit{key: key}
 		m.work.classes.add(u.classes[key])
@@ -163,6 +168,8 @@ func (m *Memo) runRoute(unit *routeUnit) {
 	}
 	m.note(unit, counted(kindRoute, fragment.Mine || unit.fragment.Mine), v, fragment.Findings)
 	m.leave(unit)
+	m.lead(&unit.fragment, -1)
+	m.lead(&fragment, 1)
 	unit.fragment = fragment
 	m.units.statuses[unit.key] = true
 	if m.snapshot.Object(unit.key) == nil {

@@ -156,6 +156,9 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	for unit := range m.work.ingresses.drain {
 		m.runIngress(unit)
 	}
+	for unit := range m.work.policies.drain {
+		m.runPolicy(unit)
+	}
 	for unit := range m.work.classes.drain {
 		m.runClass(unit)
 	}
@@ -212,7 +215,7 @@ func (m *Memo) reserve() {
 // onlyStatus tells whether nothing that is read of an Ingress changed: its status did, and
 // that is written by sluice itself, for each Ingress once.
 func (m *Memo) onlyStatus(key snapshot.Key) bool {
-	if gatewayKind(key.Kind) {
+	if gatewayKind(key.Kind) || key.Kind == snapshot.BackendTLSPolicy {
 		return m.onlyGatewayStatus(key)
 	}
 	unit := m.ingresses[key]
@@ -258,6 +261,8 @@ func (m *Memo) markUnit(unit node) {
 		m.work.certificates.add(unit)
 	case *classUnit:
 		m.work.classes.add(unit)
+	case *policyUnit:
+		m.work.policies.add(unit)
 	case *gatewayUnit:
 		m.work.gateways.add(unit)
 	case *routeUnit:

@@ -37,6 +37,9 @@ func (m *Memo) statusOf(key snapshot.Key) gateway.Status {
 	if unit := m.units.classes[key]; unit != nil && unit.fragment.Mine {
 		return gateway.Status{Class: unit.fragment.Status.DeepCopy()}
 	}
+	if unit := m.units.policies.units[key]; unit != nil {
+		return m.policyStatus(unit)
+	}
 	if unit := m.units.routes[key]; unit != nil && unit.fragment.Mine {
 		f := unit.fragment.Without(unit.refused())
 		return gateway.Status{Parents: f.Parents}

@@ -22,6 +22,7 @@ const (
 	kindBackend     = "backend"
 	kindCertificate = "certificate"
 	kindClass       = "class"
+	kindPolicy      = "policy"
 	kindGateway     = "gateway"
 	kindRoute       = "route"
 )

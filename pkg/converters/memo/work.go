@@ -39,6 +39,7 @@ type work struct {
 	frontends queue[*port] // its routes, its certificate or the global settings changed
 
 	classes       queue[*classUnit]
+	policies      queue[*policyUnit]
 	gateways      queue[*gatewayUnit]
 	gatewayRoutes queue[*routeUnit]
 	gone          []*gatewayUnit      // Gateways that are no more
