@@ -83,6 +83,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	leads   bool
 	items   map[snapshot.Key]status.Item
+	posts   uint64                         // how many items were posted
+	posted  map[snapshot.Key]uint64        // which of them is the newest of its object
 	written map[snapshot.Key]status.Status // the last value, since this replica leads
 	paces   map[snapshot.Key]pace
 	made    map[snapshot.Key]gateway.Infrastructure // of Gateways, since this replica leads
@@ -97,6 +99,7 @@ func NewCluster(config Config) *Cluster {
 		queue:   workqueue.NewTypedRateLimitingQueue(retries),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writesAtOnce),
 		items:   map[snapshot.Key]status.Item{},
+		posted:  map[snapshot.Key]uint64{},
 		written: map[snapshot.Key]status.Status{},
 		paces:   map[snapshot.Key]pace{},
 		made:    map[snapshot.Key]gateway.Infrastructure{},
@@ -116,6 +119,7 @@ func (c *Cluster) Post(items []status.Item) {
 	for _, item := range items {
 		if item.Wanted.IsZero() {
 			delete(c.items, item.Object)
+			delete(c.posted, item.Object)
 			delete(c.written, item.Object)
 			delete(c.paces, item.Object)
 			if _, made := c.made[item.Object]; made && c.leads {
@@ -124,6 +128,8 @@ func (c *Cluster) Post(items []status.Item) {
 			continue
 		}
 		c.items[item.Object] = item
+		c.posts++
+		c.posted[item.Object] = c.posts
 		c.schedule(item)
 	}
 }

@@ -52,8 +52,8 @@ func (c *Cluster) process(ctx context.Context, key snapshot.Key) {
 	if c.limiter.Wait(ctx) != nil {
 		return // ctx has ended
 	}
-	item, due := c.due(key)
-	if due && !c.carryOut(ctx, item) {
+	item, post, due := c.due(key)
+	if due && !c.carryOut(ctx, item, post) {
 		return
 	}
 	if key.Kind == snapshot.Gateway && !c.settleInfrastructure(ctx, key) {
@@ -65,11 +65,11 @@ func (c *Cluster) process(ctx context.Context, key snapshot.Key) {
 }
 
 // carryOut writes a status; false says that it failed and is tried again.
-func (c *Cluster) carryOut(ctx context.Context, item status.Item) bool {
+func (c *Cluster) carryOut(ctx context.Context, item status.Item, post uint64) bool {
 	written, err := c.write(ctx, item)
 	if err == nil {
+		c.wrote(item, written, post)
 		c.Metrics.wrote(string(item.Object.Kind), resultOK)
-		c.wrote(item, written)
 		c.cured(forbiddenStatus(item.Object.Kind))
 		return true
 	}
@@ -96,20 +96,25 @@ func (c *Cluster) failed(ctx context.Context, key snapshot.Key, forbidden string
 	return false
 }
 
-// due is the newest item of an object, and whether it has to be written.
-func (c *Cluster) due(key snapshot.Key) (status.Item, bool) {
+// due is the newest item of an object, which post it is, and whether it has to be written.
+func (c *Cluster) due(key snapshot.Key) (item status.Item, post uint64, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	item, known := c.items[key]
-	return item, known && c.leads && item.Differs()
+	return item, c.posted[key], known && c.leads && item.Differs()
 }
 
-// wrote notes what stands there now. The item may be a newer one meanwhile.
-func (c *Cluster) wrote(item, written status.Item) {
+// wrote notes what stands there now. What was posted meanwhile counts as it is: it may show
+// that somebody has undone the write already.
+func (c *Cluster) wrote(item, written status.Item, post uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	newest, known := c.items[item.Object]
+	if !known {
+		return
+	}
 	c.written[item.Object] = item.Wanted
-	if newest, known := c.items[item.Object]; known {
+	if c.posted[item.Object] == post {
 		newest.Present, newest.Version = written.Present, written.Version
 		c.items[item.Object] = newest
 	}
