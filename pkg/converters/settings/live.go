@@ -24,10 +24,10 @@ const (
 	atRunTime = "allowlist-source-range backend-shards cors-allow-headers cors-allow-methods cors-allow-origin cors-expose-headers cors-max-age " +
 		"denylist-source-range initial-weight path-type proxy-body-size redirect-to " +
 		"request-add-headers request-set-headers response-add-headers response-set-headers tcp-service-port trusted-proxies"
-	byNewBackends = "app-root backend-protocol cross-namespace-secrets-ca cross-namespace-secrets-crt cross-namespace-secrets-passwd " +
+	byNewBackends = "app-root backend-protocol connection-reuse cross-namespace-secrets-ca cross-namespace-secrets-crt cross-namespace-secrets-passwd " +
 		"health-check-addr health-check-fall-count health-check-interval health-check-port health-check-rise-count " +
-		"maxconn-server maxqueue-server proxy-protocol rewrite-target " +
-		"secure-backends secure-crt-secret secure-sni secure-verify-ca-secret secure-verify-hostname session-cookie-dynamic session-cookie-value-strategy"
+		"maxconn-server maxqueue-server passive-ejection proxy-protocol rewrite-target " +
+		"secure-backends secure-crt-secret secure-sni secure-verify-ca-secret secure-verify-hostname session-cookie-dynamic session-cookie-value-strategy slow-start"
 )
 
 func liveOf(name string) Live {
