@@ -19,6 +19,7 @@ type Counters interface {
 
 const (
 	lookEvery = 10 * time.Second // at the counters of backends
+	lookFirst = time.Second      // until HAProxy tells them for the first time
 	// enough failures between two looks: fewer are the usual race with a pod that stops.
 	enough = 3
 	// remembered is the number of looks that a refusal outlives its last failure, so that a
@@ -44,9 +45,10 @@ func newWatcher(counters Counters) *watcher {
 	return &watcher{counters: counters, backends: map[string]uint64{}, servers: map[refusal]uint64{}, refused: map[refusal]int{}}
 }
 
-// watch sends what refuses connections, whenever that changes, until ctx ends.
+// watch sends what refuses connections, whenever that changes, until ctx ends. What failed
+// before the first look counts for nothing, so that one is early.
 func (w *watcher) watch(ctx context.Context, out chan<- []refusal) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(lookFirst)
 	defer tick.Stop()
 	var before []refusal
 	for {
@@ -55,7 +57,11 @@ func (w *watcher) watch(ctx context.Context, out chan<- []refusal) {
 			return
 		case <-tick.C:
 		}
+		begun := w.begun
 		now := w.look(ctx)
+		if w.begun && !begun {
+			tick.Reset(lookEvery)
+		}
 		if slices.Equal(now, before) {
 			continue
 		}
