@@ -92,6 +92,13 @@ func apiServerHangs(t *testing.T, c *kube.Cluster, s *controller) {
 func compacted(t *testing.T, c *kube.Cluster, s *controller) {
 	apply(t, c, ingress("doomed", "doomed.test", "Prefix / web"))
 	s.await(t, "http://doomed.test/", http.StatusOK, "")
+	// An answer of HAProxy that comes while sluice stands still is late, and then a reload.
+	kube.Eventually(t, "nothing is under way", func() error {
+		if wanted, applied := s.metric(t, "sluice_generation_wanted"), s.metric(t, "sluice_generation_applied"); wanted != applied {
+			return fmt.Errorf("generation %v is wanted, %v applied", wanted, applied)
+		}
+		return nil
+	})
 	s.noReload(t, func() {
 		if err := s.command.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
