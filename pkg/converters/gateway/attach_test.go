@@ -302,8 +302,8 @@ func TestPlaced(t *testing.T) {
 		"all is well":          {Place{Addresses: []string{"10.0.0.1", "lb.example.com"}}, "Accepted True Accepted\nProgrammed True Programmed", "good good"},
 		"no address":           {Place{}, "Accepted True Accepted\nProgrammed False AddressNotAssigned", "good good"},
 		"one can't be used":    {Place{Addresses: []string{"10.0.0.1"}, Refused: []string{"192.0.2.1"}}, "Accepted True Accepted\nProgrammed False AddressNotUsable", "good good"},
-		"a port that is taken": {Place{Addresses: []string{"10.0.0.1"}, Ports: map[int]string{9090: "it is the admin address"}}, "Accepted True ListenersNotValid\nProgrammed True Programmed", "good PortUnavailable"},
-		"all ports are taken":  {Place{Addresses: []string{"10.0.0.1"}, Ports: map[int]string{80: "x", 9090: "y"}}, "Accepted False ListenersNotValid\nProgrammed False Invalid", "PortUnavailable PortUnavailable"},
+		"a port that is taken": {Place{Addresses: []string{"10.0.0.1"}, Closed: map[ListenerID]string{id("b"): "it is the admin address"}}, "Accepted True ListenersNotValid\nProgrammed True Programmed", "good PortUnavailable"},
+		"all ports are taken":  {Place{Addresses: []string{"10.0.0.1"}, Closed: map[ListenerID]string{id("a"): "x", id("b"): "y"}}, "Accepted False ListenersNotValid\nProgrammed False Invalid", "PortUnavailable PortUnavailable"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +12,10 @@ import (
 // Place is what the status of a Gateway says and the Gateway itself does not: what the fold
 // gave to it.
 type Place struct {
-	Addresses []string           // that it has; addresses or names
-	Refused   []string           // that it asks for and can't have
-	Ports     map[int]string     // that it can't have, with the reason in words
-	Routes    map[ListenerID]int // how many routes are attached
+	Addresses []string              // that it has; addresses or names
+	Refused   []string              // that it asks for and can't have
+	Closed    map[ListenerID]string // listeners that can't be had there, with the reason in words
+	Routes    map[ListenerID]int    // how many routes are attached
 }
 
 // Placed are the statuses of the Gateway and of its ListenerSets in that place.
@@ -25,7 +24,7 @@ func (f *Fragment) Placed(p Place) (gatewayv1.GatewayStatus, []SetStatus) {
 	for i := range status.Listeners {
 		l := &status.Listeners[i]
 		l.AttachedRoutes = int32(p.Routes[ListenerID{Gateway: f.key, Name: string(l.Name)}])
-		f.closePort(&l.Conditions, ListenerID{Gateway: f.key, Name: string(l.Name)}, p.Ports)
+		closeListener(&l.Conditions, p.Closed[ListenerID{Gateway: f.key, Name: string(l.Name)}])
 	}
 	sets := make([]SetStatus, len(f.Sets))
 	attached := int32(0)
@@ -35,7 +34,7 @@ func (f *Fragment) Placed(p Place) (gatewayv1.GatewayStatus, []SetStatus) {
 			l := &set.Status.Listeners[j]
 			id := ListenerID{Gateway: f.key, Set: set.Key, Name: string(l.Name)}
 			l.AttachedRoutes = int32(p.Routes[id])
-			f.closePort(&l.Conditions, id, p.Ports)
+			closeListener(&l.Conditions, p.Closed[id])
 		}
 		summariseSet(&set)
 		if set.Attached {
@@ -50,17 +49,9 @@ func (f *Fragment) Placed(p Place) (gatewayv1.GatewayStatus, []SetStatus) {
 	return status, sets
 }
 
-// closePort refuses a listener whose port the Gateway can't have.
-func (f *Fragment) closePort(conditions *[]metav1.Condition, id ListenerID, ports map[int]string) {
-	if len(ports) == 0 || !holds(*conditions, gatewayv1.ListenerConditionAccepted) {
-		return
-	}
-	i := slices.IndexFunc(f.Listeners, func(l Listener) bool { return l.ID == id })
-	if i < 0 {
-		return
-	}
-	why, closed := ports[f.Listeners[i].Port]
-	if !closed {
+// closeListener refuses a listener whose port the Gateway can't have; without a reason it can.
+func closeListener(conditions *[]metav1.Condition, why string) {
+	if why == "" || !holds(*conditions, gatewayv1.ListenerConditionAccepted) {
 		return
 	}
 	generation := (*conditions)[0].ObservedGeneration

@@ -26,7 +26,7 @@ type gatewayUnit struct {
 	// What the fold gave to it.
 	addresses []string // its own, in the order in which they are written; nil: it shares one
 	refused   []string // that it asks for and can't have
-	closed    map[int]string
+	closed    map[gateway.ListenerID]string
 	placed    []placement
 	attached  map[gateway.ListenerID]map[*routeUnit]bool
 }
@@ -237,7 +237,7 @@ func compareGateways(a, b *gatewayUnit) int {
 // placements are the listeners of a Gateway that are served, each with its frontend. Owners
 // are the protocols of the frontends that older Gateways use.
 func (m *Memo) placements(unit *gatewayUnit, owners map[string]gatewayv1.ProtocolType) []placement {
-	unit.closed = map[int]string{}
+	unit.closed = map[gateway.ListenerID]string{}
 	var list []placement
 	var unserved []*gateway.Listener
 	for i := range unit.fragment.Listeners {
@@ -254,16 +254,14 @@ func (m *Memo) placements(unit *gatewayUnit, owners map[string]gatewayv1.Protoco
 			why = "port " + strconv.Itoa(l.Port) + " is served with protocol " + string(protocol) + " for an older Gateway"
 		}
 		if why != "" {
-			unit.closed[l.Port] = why
+			unit.closed[l.ID] = why
 			continue
 		}
 		owners[name] = l.Protocol
 		list = append(list, placement{l, m.frontend(name, unit, l)})
 	}
 	for _, l := range unserved { // nothing is called programmed that is not served
-		if !slices.ContainsFunc(list, func(p placement) bool { return p.listener.Port == l.Port }) {
-			unit.closed[l.Port] = "listeners of protocol " + string(l.Protocol) + " are not served yet"
-		}
+		unit.closed[l.ID] = "listeners of protocol " + string(l.Protocol) + " are not served yet"
 	}
 	return list
 }
