@@ -36,7 +36,7 @@ func claims() map[string]bool {
 		"HTTPRouteBackendProtocolWebSocket":         true,
 		"HTTPRouteBackendRequestHeaderModification": true,
 		"HTTPRouteBackendTimeout":                   true,
-		"HTTPRouteCORS":                             false,
+		"HTTPRouteCORS":                             true,
 		"HTTPRouteDestinationPortMatching":          true,
 		"HTTPRouteHostRewrite":                      true,
 		"HTTPRouteMethodMatching":                   true,

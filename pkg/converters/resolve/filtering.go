@@ -70,7 +70,8 @@ func (b *behaviour) filterRetry(f *Filters) {
 	}
 }
 
-// filterCORS answers preflights as the options of CORS do, in whose place it stands.
+// filterCORS answers preflights as the options of CORS do, in whose place it stands. With
+// credentials browsers take "*" for a name, so what a preflight asks for is said instead.
 func (b *behaviour) filterCORS(f *CORSFilter) {
 	if f == nil {
 		return
@@ -78,25 +79,48 @@ func (b *behaviour) filterCORS(f *CORSFilter) {
 	b.values = slices.DeleteFunc(b.values, func(v model.Value) bool {
 		return strings.HasPrefix(v.Slot, model.SlotCORSOrigin) || strings.HasPrefix(v.Slot, "cors-")
 	})
-	c := &model.CORS{Credentials: f.Credentials, Expose: len(f.Expose) > 0}
+	c := &model.CORS{Credentials: f.Credentials, Refuses: true}
 	for _, origin := range f.Origins {
-		switch {
-		case origin == "*":
+		if origin == "*" {
 			c.AnyOrigin = true
-		case strings.Contains(origin, "*"):
-			b.notOffered("origin %s is not allowed: a wildcard within an origin is not offered yet", origin)
-		default:
-			b.value(model.SlotCORSOrigin+origin, "1")
+			continue
+		}
+		b.value(model.SlotCORSOrigin+origin, "1")
+		if labels := labelsBehindStar(origin); labels >= 0 && !slices.Contains(c.Wildcards, labels) {
+			c.Wildcards = append(c.Wildcards, labels)
 		}
 	}
-	b.value(model.SlotCORSMethods, strings.Join(f.Methods, ", "))
-	b.value(model.SlotCORSHeaders, strings.Join(f.Headers, ", "))
-	b.value(model.SlotCORSExpose, strings.Join(f.Expose, ", "))
-	b.value(model.SlotCORSMaxAge, strconv.Itoa(f.MaxAge))
-	if f.Credentials && (slices.Contains(f.Methods, "*") || slices.Contains(f.Headers, "*")) {
-		b.notOffered("with credentials, browsers take * for a name: name the methods and headers that are allowed")
+	slices.Sort(c.Wildcards)
+	slices.Reverse(c.Wildcards)
+	if c.AnyOrigin {
+		c.Wildcards = nil
 	}
+	if c.EchoMethods = f.Credentials && slices.Contains(f.Methods, "*"); !c.EchoMethods {
+		b.value(model.SlotCORSMethods, strings.Join(f.Methods, ", "))
+	}
+	if c.EchoHeaders = f.Credentials && slices.Contains(f.Headers, "*"); !c.EchoHeaders {
+		b.value(model.SlotCORSHeaders, strings.Join(f.Headers, ", "))
+	}
+	expose := f.Expose
+	if f.Credentials && slices.Contains(expose, "*") {
+		b.notOffered("exposeHeaders * has no effect with credentials, where browsers take it for a name: name the headers")
+		expose = slices.DeleteFunc(slices.Clone(expose), func(name string) bool { return name == "*" })
+	}
+	c.Expose = len(expose) > 0
+	b.value(model.SlotCORSExpose, strings.Join(expose, ", "))
+	b.value(model.SlotCORSMaxAge, strconv.Itoa(f.MaxAge))
 	b.shape.CORS = c
+}
+
+// labelsBehindStar is the number of labels behind the star of an origin, 0 where the star is the
+// whole host; -1: there is no star.
+func labelsBehindStar(origin string) int {
+	_, behind, found := strings.Cut(origin, "://*")
+	if !found {
+		return -1
+	}
+	host, _, _ := strings.Cut(behind, ":")
+	return strings.Count(host, ".")
 }
 
 // filterHeaders adds rules in the order of the API: set, add, remove.

@@ -142,6 +142,14 @@ type CORS struct {
 	AnyOrigin   bool // "*": every origin, no look-up
 	Credentials bool
 	Expose      bool
+	// Wildcards are the numbers of labels that stand behind the star of allowed origins, the
+	// greatest first; 0: the star is the whole host.
+	Wildcards []int `json:",omitempty"`
+	// EchoMethods and EchoHeaders: a preflight is allowed what it asks for, and the values for
+	// these are not looked up.
+	EchoMethods bool `json:",omitempty"`
+	EchoHeaders bool `json:",omitempty"`
+	Refuses     bool `json:",omitempty"` // preflights of other origins are answered 403, and don't reach the server
 }
 
 // HeaderOp says what is done with a header.
