@@ -14,6 +14,7 @@ type draft struct {
 	name    string
 	matches []Match
 	targets []target
+	closed  bool // see Rule
 	origin  model.Origin
 }
 
@@ -58,7 +59,7 @@ func (d *draft) redirects() bool {
 
 // rule is the rule at a site.
 func (d *draft) rule(s site, client snapshot.Key, layers []settings.Layer) Rule {
-	rule := Rule{Name: d.name, Matches: d.matches, Origin: d.origin, Targets: make([]Target, len(d.targets))}
+	rule := Rule{Name: d.name, Matches: d.matches, Closed: d.closed, Origin: d.origin, Targets: make([]Target, len(d.targets))}
 	for i := range d.targets {
 		t := &d.targets[i]
 		ref := t.backend

@@ -118,7 +118,9 @@ type Rule struct {
 	// that has none that can be used, has one without a Service. All weights 0 is one with
 	// Deny 500.
 	Targets []Target
-	Origin  model.Origin // with the field
+	// Closed: a filter that may keep somebody out can't be honoured, so every request gets 500.
+	Closed bool
+	Origin model.Origin // with the field
 }
 
 // Attachment is a place where the rules of a route stand: one listener, with the hosts that

@@ -100,6 +100,7 @@ func (c *routeConverter) rule(r *ruleOf) {
 	if deny != nil && r.wrong == nil {
 		c.denyRule(r.index, field, deny)
 		c.add(r, r.matches, []target{c.denied(1)})
+		c.drafts[len(c.drafts)-1].closed = true
 		return
 	}
 	if wrong == nil && byPrefix && slices.ContainsFunc(r.matches, func(m Match) bool { return m.How != PathPrefix }) {

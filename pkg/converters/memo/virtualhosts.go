@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/converters/vhost"
 )
@@ -202,10 +203,11 @@ func (m *Memo) rulesOf(v *virtualHost) []vhost.Rule {
 		}
 		rules := route.fragment.Attachments[s.at].Rules
 		for i := range rules {
-			rule := vhost.Rule{Route: route.key, Created: route.fragment.Created, Index: i, Matches: rules[i].Matches}
+			rule := vhost.Rule{Route: route.key, Created: route.fragment.Created, Index: i, Matches: rules[i].Matches, Protects: rules[i].Closed}
 			for j := range rules[i].Targets {
 				backend := m.backends[route.backends[s.at][i][j]].backend
 				rule.Targets = append(rule.Targets, vhost.Target{Backend: backend.Name, Weight: rules[i].Targets[j].Weight})
+				rule.Protects = rule.Protects || backend.Profile.Shape.Protects() && backend.Profile.Shape.Deny != resolve.StatusBroken
 			}
 			list = append(list, rule)
 		}

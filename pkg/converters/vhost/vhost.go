@@ -19,6 +19,8 @@ type Rule struct {
 	Index   int       // within the route
 	Matches []gateway.Match
 	Targets []Target // never empty
+	// Protects: a backend of it keeps somebody out.
+	Protects bool
 }
 
 // Target is a backend, by name, with its weight.
@@ -56,12 +58,37 @@ func Compile(id string, rules []Rule) Program {
 		id:    id,
 		out:   Program{Exact: map[string]string{}, Prefix: map[string]string{}, Conditions: map[string]string{}, Weights: map[string]string{}},
 		exact: map[string][]candidate{}, prefix: map[string][]candidate{}, tails: map[string]string{},
+		actions: map[string]bool{},
 	}
 	for i := range rules {
 		c.add(&rules[i])
 	}
 	c.compile()
+	c.guard()
 	return c.out
+}
+
+// Guard is the key under which the table of conditions says that a virtual host is guarded.
+func Guard(id string) string { return "guard/" + id }
+
+// What Guard says: the spelling of a path decides about a protection, and whether regular
+// expressions read it, too.
+const (
+	guarded         = "g"
+	guardedPatterns = "p"
+)
+
+// guard notes a virtual host where a path that can be read in two ways may go round a
+// protection: a rule protects, and not every path leads to the same backend.
+func (c *compiler) guard() {
+	_, all := c.elements(c.prefix["/"])
+	switch {
+	case !c.protects || all && len(c.actions) == 1:
+	case len(c.patterns) > 0:
+		c.out.Conditions[Guard(c.id)] = guardedPatterns
+	default:
+		c.out.Conditions[Guard(c.id)] = guarded
+	}
 }
 
 // candidate is one match of one rule.
@@ -78,12 +105,16 @@ type compiler struct {
 	out           Program
 	exact, prefix map[string][]candidate // by path
 	patterns      []candidate
+	protects      bool
+	actions       map[string]bool
 	tails         map[string]string // by prefix: the element that a list goes on with there
 	patternList   string            // element that reads the patterns; empty: there are none
 }
 
 func (c *compiler) add(rule *Rule) {
 	action := c.action(rule.Targets)
+	c.actions[action] = true
+	c.protects = c.protects || rule.Protects
 	for i := range rule.Matches {
 		match := &rule.Matches[i]
 		candidate := candidate{rule: rule, match: match, at: i, action: action}
