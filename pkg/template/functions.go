@@ -156,11 +156,11 @@ func anyGateway(frontends []*model.Frontend) bool {
 	return slices.ContainsFunc(frontends, func(f *model.Frontend) bool { return f.Gateway })
 }
 
-// labels are the numbers of labels that a wildcard of the Gateway API may have behind its
+// labels are the numbers of labels that the wildcards of a frontend may have behind their
 // star, the most specific one first.
-func labels() []int {
+func labels(f *model.Frontend) []int {
 	var list []int
-	for n := model.MaxWildcardLabels; n > 0; n-- {
+	for n := f.Labels; n > 0; n-- {
 		list = append(list, n)
 	}
 	return list

@@ -93,7 +93,7 @@ func TestHTTPRoutes(t *testing.T) {
 			return fmt.Sprintf("{name: %s, port: %s, protocol: HTTP, hostname: %q}", name, portOf(address), host)
 		}
 		rule := func(match, service string) string { return "{matches: [" + match + "], " + to(service) + "}" }
-		start(t, binary, map[string]string{
+		c := start(t, binary, map[string]string{
 			"services.yaml": servicesOf(t, "one", "two", "three", "four"),
 			"gateway.yaml":  gatewayOf(listener("wide", "*.example.com") + "," + listener("narrow", "*.in.example.com") + "," + listener("exact", "exact.example.com")),
 			"paths.yaml": routeOf("paths", "paths.example.com", strings.Join([]string{
@@ -112,6 +112,7 @@ func TestHTTPRoutes(t *testing.T) {
 			}, ",")),
 			"hosts.yaml": routeOf("hosts", `"*.example.com"`, rule("{path: {type: PathPrefix, value: /}}", "one")) +
 				routeOf("inner", `"*.in.example.com"`, rule("{path: {type: PathPrefix, value: /in}}", "two")) +
+				routeOf("deep", `"*.a.b.c.d.e.f.g.h.example.com"`, rule("{path: {type: PathPrefix, value: /}}", "four")) +
 				routeOf("fall", "a.fall.example.com", rule("{path: {type: PathPrefix, value: /x}}", "three")),
 		}, "--gateway-addresses", "127.0.0.1")
 		for _, a := range []asked{
@@ -139,6 +140,8 @@ func TestHTTPRoutes(t *testing.T) {
 			{host: "if.example.com", path: "/deep", headers: []string{"x-kind", "a, b"}, want: "two"},
 			{host: "other.example.com", path: "/", want: "one"},
 			{host: "several.labels.example.com", path: "/", want: "one"},
+			{host: "x.y.a.b.c.d.e.f.g.h.example.com", path: "/", want: "four"},
+			{host: "a.b.c.d.e.f.g.h.example.com", path: "/", want: "one"},
 			{host: "example.com", path: "/", want: "404"},
 			{host: "x.in.example.com", path: "/in", want: "two"},
 			{host: "x.in.example.com", path: "/", want: "one"}, // of that listener: the route fits it, too
@@ -149,6 +152,14 @@ func TestHTTPRoutes(t *testing.T) {
 			{host: "other.org", path: "/", want: "404"},
 		} {
 			must(t, func() error { return a.check(address) })
+		}
+
+		// The first Service that is missing is no reload.
+		reloads := c.Metric("sluice_reloads_total", "")
+		change(t, c, map[string]string{"late.yaml": routeOf("late", "late.example.com", rule("{path: {type: PathPrefix, value: /}}", "none"))})
+		must(t, func() error { return asked{host: "late.example.com", path: "/", want: "500"}.check(address) })
+		if got := c.Metric("sluice_reloads_total", ""); strings.Contains(binary, "3.4") && got != reloads {
+			t.Errorf("%v reloads for a Service that is missing: %v", got-reloads, c.State().Reloads)
 		}
 	})
 }

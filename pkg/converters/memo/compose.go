@@ -3,6 +3,7 @@ package memo
 import (
 	"slices"
 
+	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
@@ -19,6 +20,7 @@ func (m *Memo) compose() *model.Model {
 	replace(!next.Process.Equal(process.Process), func() { next.Process = process.Process })
 	replace(next.Defaults != process.Defaults, func() { next.Defaults = process.Defaults })
 	frontends := m.frontendList()
+	m.preload(frontends)
 	replace(!model.Same(next.Frontends, frontends), func() { next.Frontends = frontends })
 	replace(!model.Same(next.TCP, m.frontends), func() { next.TCP = m.frontends })
 	shards := m.global.set.Int("backend-shards")
@@ -48,6 +50,19 @@ func (m *Memo) compose() *model.Model {
 		return m.model
 	}
 	return &next
+}
+
+// preload has HAProxy know the profile of what answers 500 as soon as there is a Gateway, so that
+// the first Service that is missing is no reload.
+func (m *Memo) preload(frontends []*model.Frontend) {
+	wanted := slices.ContainsFunc(frontends, func(f *model.Frontend) bool { return f.Gateway })
+	switch {
+	case wanted && m.heldBroken == nil:
+		_, m.heldBroken = m.pools.holdProfile(model.NewProfile(model.Shape{Deny: resolve.StatusBroken}), nil)
+	case !wanted && m.heldBroken != nil:
+		m.pools.release(m.heldBroken)
+		m.heldBroken = nil
+	}
 }
 
 // tables puts the edits into the tables of the next Model and tells whether any differs.

@@ -133,11 +133,29 @@ func (m *Memo) knows(f *frontend, host string, change int) {
 	if host != token.AnyHost && !strings.HasPrefix(host, wildcard) {
 		return
 	}
+	if strings.Count(host, ".") > labelsStep {
+		m.work.listeners.add(f)
+	}
 	for other := range f.known {
 		if host == token.AnyHost || strings.HasSuffix(other, host[1:]) {
 			m.work.gatewayHosts.add(frontendHost{f, other})
 		}
 	}
+}
+
+// labelsStep is how many labels behind the star of a wildcard are looked at, or a multiple of
+// it where a wildcard is longer: nearly none is, and a new number is a reload.
+const labelsStep = 8
+
+// labels is the number of labels behind the star that is enough for all wildcards.
+func (f *frontend) labels() int {
+	most := labelsStep
+	for host := range f.known {
+		if strings.HasPrefix(host, wildcard) {
+			most = max(most, strings.Count(host, "."))
+		}
+	}
+	return (most + labelsStep - 1) / labelsStep * labelsStep
 }
 
 // frontendHost is a host of a frontend.
@@ -223,6 +241,7 @@ func (m *Memo) modelOf(f *frontend) *model.Frontend {
 	}
 	secure := f.protocol == gatewayv1.HTTPSProtocolType
 	next := resolve.GatewayFrontend(m.global.set, f.name, f.addresses, secure)
+	next.Labels = f.labels()
 	if secure {
 		next.CrtList = f.name
 		next.StrictSNI = len(f.listeners[token.AnyHost]) == 0
@@ -237,7 +256,7 @@ func (m *Memo) frontendList() []*model.Frontend {
 	for _, f := range m.global.process.Frontends {
 		if shared := m.units.frontends[f.Name]; shared != nil && len(shared.listeners) > 0 {
 			both := *f
-			both.Gateway = true
+			both.Gateway, both.Labels = true, shared.labels()
 			f = &both
 		}
 		list = append(list, f)

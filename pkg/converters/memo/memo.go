@@ -57,6 +57,8 @@ type Memo struct {
 	ports  map[int]*port
 	names  map[string]*named // backends by name
 	pools  pools
+	// heldBroken is the share in the profile of what answers 500; nil: there is no Gateway.
+	heldBroken []holding
 
 	takenPorts []int                // of sluice's own listeners
 	frontends  []*model.TCPFrontend // of ports, sorted

@@ -63,6 +63,7 @@ type Frontend struct {
 	StrictHost     bool   // no fallback from a known host to the rules without a host
 	Ingress        bool   // the rules of Ingresses are looked up
 	Gateway        bool   // the hosts of Gateways are looked up, before those of Ingresses
+	Labels         int    // the most labels that stand behind the star of a wildcard, with Gateway
 	CrtList        string // name of the crt-list, with SSL
 	StrictSNI      bool   // clients that ask for no known name are refused, with SSL
 	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.

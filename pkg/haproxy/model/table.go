@@ -37,10 +37,6 @@ func LeadsTo(table, value string) string {
 	return ""
 }
 
-// MaxWildcardLabels bounds a wildcard of a Gateway: so many labels may stand behind the star.
-// A name that is not known itself is compared with wildcards of each length.
-const MaxWildcardLabels = 8
-
 // Entry is one line of a map file.
 type Entry struct{ Key, Value string }
 
