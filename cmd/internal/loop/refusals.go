@@ -81,38 +81,55 @@ func (w *watcher) look(ctx context.Context) []refusal {
 			delete(w.refused, server)
 		}
 	}
-	backends, err := w.counters.BackendCounters(ctx)
-	if err == nil {
-		for _, b := range backends {
-			// Fewer than before: the worker is another one, and counts from 0.
-			if b.Failures() != w.backends[b.Backend] {
-				w.backends[b.Backend] = b.Failures()
-				w.lookAt(ctx, b.Backend)
-			}
-		}
-		w.begun = true
+	if backends, err := w.counters.BackendCounters(ctx); err == nil {
+		w.begun = w.compare(ctx, backends) || w.begun
 	}
 	return slices.SortedFunc(maps.Keys(w.refused), func(a, b refusal) int {
 		return slices.Compare([]string{a.backend, a.server}, []string{b.backend, b.server})
 	})
 }
 
-func (w *watcher) lookAt(ctx context.Context, backend string) {
-	servers, err := w.counters.ServerCounters(ctx, backend)
-	if err != nil {
-		return
+// compare asks for the servers of the backends that failed since the last look. What HAProxy
+// does not name any more is forgotten; what it did not answer is asked for again the next
+// time, and compare is false.
+func (w *watcher) compare(ctx context.Context, failed []socket.Counters) bool {
+	complete := true
+	backends, servers := map[string]uint64{}, map[refusal]uint64{}
+	for _, b := range failed {
+		backends[b.Backend] = b.Failures()
+		// Fewer than before: the worker is another one, and counts from 0.
+		if b.Failures() != w.backends[b.Backend] && !w.lookAt(ctx, b.Backend, servers) {
+			backends[b.Backend] = w.backends[b.Backend]
+			complete = false
+		}
 	}
-	for _, s := range servers {
+	for server, failures := range w.servers {
+		if same := backends[server.backend]; same > 0 && same == w.backends[server.backend] {
+			servers[server] = failures
+		}
+	}
+	w.backends, w.servers = backends, servers
+	return complete
+}
+
+// lookAt adds a backend's servers to the given ones, unless HAProxy does not answer.
+func (w *watcher) lookAt(ctx context.Context, backend string, servers map[refusal]uint64) bool {
+	now, err := w.counters.ServerCounters(ctx, backend)
+	if err != nil {
+		return false
+	}
+	for _, s := range now {
 		server := refusal{s.Backend, s.Server}
 		failed := s.Failures()
 		if before := w.servers[server]; before <= failed {
 			failed -= before
 		}
-		w.servers[server] = s.Failures()
+		servers[server] = s.Failures()
 		if w.begun && failed >= enough {
 			w.refused[server] = remembered
 		}
 	}
+	return true
 }
 
 // refusals are findings for the servers that fail although their endpoints are ready.

@@ -18,6 +18,9 @@ type counts struct {
 }
 
 func (c *counts) BackendCounters(context.Context) ([]socket.Counters, error) {
+	if c.a+c.b == 0 { // HAProxy's answer holds what failed only
+		return nil, c.err
+	}
 	return []socket.Counters{{Backend: "web", Retries: c.a + c.b}}, c.err
 }
 
@@ -53,4 +56,9 @@ func TestServersThatFailAreFoundByDifferences(t *testing.T) {
 	}
 	c.a, c.b = 5, 0 // another worker, which counts from 0
 	look("after a reload", refusal{"web", "a"})
+	c.a = 0 // the backend is gone
+	look("without the backend", refusal{"web", "a"})
+	if len(w.backends)+len(w.servers) > 0 {
+		t.Errorf("backends and servers that are gone are kept: %v, %v", w.backends, w.servers)
+	}
 }

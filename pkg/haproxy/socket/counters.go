@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strconv"
@@ -45,44 +46,88 @@ func (r *Runtime) counters(ctx context.Context, command string) ([]Counters, err
 		return nil, err
 	}
 	defer s.close()
-	answers, err := s.ask(request{line: command})
-	if err != nil {
+	table := counterTable{command: command}
+	if err := s.eachLine(command, table.read); err != nil {
 		return nil, err
 	}
-	return countersOf(command, answers[0])
+	return table.found, table.complete()
 }
 
-// countersOf reads the CSV of "show stat" (management manual, 9.1). No name in it holds a
-// comma, and nothing that may be quoted stands before the columns that are read.
-func countersOf(command, answer string) ([]Counters, error) {
-	unexpected := &UnexpectedAnswer{Command: command, Answer: quotable(answer)}
-	head, rest, _ := strings.Cut(answer, "\n")
-	columns := strings.Split(strings.TrimPrefix(head, "# "), ",")
-	var at [6]int
-	for i, name := range []string{"pxname", "svname", "wretr", "wredis", "econ", "eresp"} {
-		if at[i] = slices.Index(columns, name); at[i] < 0 {
-			return nil, unexpected
-		}
+// counterTable reads the CSV of "show stat" (management manual, 9.1) line by line. No name
+// in it holds a comma, and nothing that may be quoted stands before the columns that are
+// read. Most lines are of backends where nothing went wrong: they cost no memory.
+type counterTable struct {
+	command string
+	columns []int // where those of counterColumns are; nil: the head was not read yet
+	found   []Counters
+}
+
+func counterColumns() []string {
+	return []string{"pxname", "svname", "wretr", "wredis", "econ", "eresp"}
+}
+
+func (t *counterTable) read(line []byte) error {
+	switch {
+	case len(line) == 0:
+		return nil
+	case t.columns == nil:
+		return t.readHead(string(line))
 	}
-	last := slices.Max(at[:])
-	var all []Counters
-	for line := range strings.Lines(rest) {
-		fields := strings.SplitN(line, ",", last+2)
-		if len(fields) < last+2 {
-			return nil, unexpected
+	var fields [6][]byte
+	rest, read := line, 0
+	for column := 0; read < len(fields); column++ {
+		field, after, more := bytes.Cut(rest, []byte(","))
+		if !more {
+			return t.unexpected(line)
 		}
-		number := func(i int) uint64 {
-			n, _ := strconv.ParseUint(fields[at[i]], 10, 64) // empty where it does not apply
-			return n
+		if at := slices.Index(t.columns, column); at >= 0 {
+			fields[at] = field
+			read++
 		}
-		c := Counters{Backend: fields[at[0]], Server: fields[at[1]], Retries: number(2), Redispatches: number(3),
-			ConnectionErrors: number(4), ResponseErrors: number(5)}
-		if c.Server == "BACKEND" {
-			c.Server = ""
-		}
-		if c.Failures()+c.ResponseErrors > 0 {
-			all = append(all, c)
-		}
+		rest = after
 	}
-	return all, nil
+	c := Counters{Retries: number(fields[2]), Redispatches: number(fields[3]),
+		ConnectionErrors: number(fields[4]), ResponseErrors: number(fields[5])}
+	if c.Failures()+c.ResponseErrors == 0 {
+		return nil
+	}
+	c.Backend = string(fields[0])
+	if server := string(fields[1]); server != "BACKEND" {
+		c.Server = server
+	}
+	t.found = append(t.found, c)
+	return nil
+}
+
+func (t *counterTable) readHead(line string) error {
+	names := strings.Split(strings.TrimPrefix(line, "# "), ",")
+	for _, name := range counterColumns() {
+		at := slices.Index(names, name)
+		if at < 0 {
+			return t.unexpected([]byte(line))
+		}
+		t.columns = append(t.columns, at)
+	}
+	return nil
+}
+
+// complete is an error if HAProxy answered nothing at all.
+func (t *counterTable) complete() error {
+	if t.columns == nil {
+		return t.unexpected(nil)
+	}
+	return nil
+}
+
+func (t *counterTable) unexpected(line []byte) error {
+	return &UnexpectedAnswer{Command: t.command, Answer: quotable(string(line))}
+}
+
+// number is that of a field, 0 where the column does not apply. Most are 0.
+func number(field []byte) uint64 {
+	if len(field) == 0 || string(field) == "0" {
+		return 0
+	}
+	n, _ := strconv.ParseUint(string(field), 10, 64)
+	return n
 }

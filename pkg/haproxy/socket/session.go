@@ -2,6 +2,7 @@ package socket
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -161,6 +162,34 @@ func (s *session) answer(number int) (string, error) {
 			return strings.TrimRight(severity(strings.TrimLeft(b.String(), "\n")), "\n"), nil
 		}
 		b.WriteString(l)
+	}
+}
+
+// eachLine asks one thing and hands its answer on line by line, without line feeds: for
+// answers that are large. A line is only valid during the call.
+func (s *session) eachLine(command string, do func(line []byte) error) error {
+	text, _ := s.pack([]request{{line: command}})
+	if _, err := s.conn.Write([]byte(s.first + text)); err != nil {
+		return s.broken(err)
+	}
+	s.first = ""
+	end := mark(s.number)
+	for begun := false; ; {
+		line, err := s.read.ReadSlice('\n')
+		if err != nil {
+			return s.broken(errors.Join(err, partial(string(line))))
+		}
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if !begun || bytes.HasSuffix(line, []byte(end)) {
+			line = []byte(severity(string(line)))
+		}
+		if string(line) == end {
+			return nil
+		}
+		begun = begun || len(line) > 0
+		if err := do(line); err != nil {
+			return err
+		}
 	}
 }
 
