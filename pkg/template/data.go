@@ -20,11 +20,11 @@ func tables(in Input, t *tree.Tree) error {
 			continue
 		}
 		size := 0
-		for _, e := range table.Entries {
+		for e := range table.All {
 			size += len(e.Key) + len(e.Value) + 2
 		}
 		text := make([]byte, 0, size)
-		for _, e := range table.Entries {
+		for e := range table.All {
 			text = append(text, e.Key...)
 			text = append(text, ' ')
 			text = append(text, e.Value...)

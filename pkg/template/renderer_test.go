@@ -55,7 +55,7 @@ func testModel(backends ...*model.Backend) *model.Model {
 	shape := m.Profiles[0].Shape
 	m.Lists = append(m.Lists, shape.Lists()...)
 	for _, name := range []string{model.TableTLS, model.TableHosts, model.TableWildcards, model.TableExact, model.TablePrefix, model.TableValues} {
-		m.Tables = append(m.Tables, &model.Table{Name: name, Entries: []model.Entry{{Key: "a", Value: "b c"}}})
+		m.Tables = append(m.Tables, model.NewTable(name, model.Entry{Key: "a", Value: "b c"}))
 	}
 	for i, b := range backends {
 		if b.Profile == nil {

@@ -63,7 +63,7 @@ func (s *served) differsFrom(m *model.Model) string {
 	tables := map[string]map[string]string{}
 	for _, table := range m.Tables {
 		tables[table.Name] = map[string]string{}
-		for _, e := range table.Entries {
+		for e := range table.All {
 			tables[table.Name][e.Key] = e.Value
 		}
 	}

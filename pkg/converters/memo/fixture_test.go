@@ -285,6 +285,7 @@ func same(a, b *model.Model) string {
 		cmp.Comparer(func(a, b model.Secret) bool { return a.Reveal() == b.Reveal() }),
 		cmp.Comparer(func(a, b *model.Backends) bool { return true }), // compared below
 		cmp.Comparer(func(a, b model.Server) bool { return a == b }),
+		cmp.Transformer("entries", func(t *model.Table) []model.Entry { return slices.Collect(t.All) }),
 		cmpopts.EquateEmpty(),
 	}
 	if diff := cmp.Diff(a, b, comparers); diff != "" {

@@ -240,7 +240,7 @@ func TestANewNameMovesItsRoutesOnly(t *testing.T) {
 		t.Error("the table of hosts changed")
 	}
 	w.put(service("s1"))
-	if len(w.model.Tables[tableValues].Entries) != 0 || len(w.model.Profiles) != 1 {
+	if w.model.Tables[tableValues].Len() != 0 || len(w.model.Profiles) != 1 {
 		t.Error("something of the option stays")
 	}
 }

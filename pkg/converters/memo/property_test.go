@@ -277,7 +277,7 @@ func TestQuarantineLeavesNothingBehind(t *testing.T) {
 func inconsistency(m *model.Model) string {
 	used, profiles, values, lists := map[string]bool{}, map[string]bool{model.DefaultProfile: true}, 0, map[string]bool{}
 	for _, table := range []int{tableExact, tablePrefix, tableTCP, tableHosts} {
-		for _, entry := range m.Tables[table].Entries {
+		for entry := range m.Tables[table].All {
 			name := model.LeadsTo(m.Tables[table].Name, entry.Value)
 			used[name] = true
 			if name != "" && m.Backends.Lookup(name) == nil {
@@ -292,8 +292,8 @@ func inconsistency(m *model.Model) string {
 		profiles[b.Profile.Name] = true
 		values += len(b.Values)
 	}
-	if len(profiles) != len(m.Profiles) || values != len(m.Tables[tableValues].Entries) {
-		return fmt.Sprintf("%d profiles and %d values are used, the model has %d and %d", len(profiles), values, len(m.Profiles), len(m.Tables[tableValues].Entries))
+	if len(profiles) != len(m.Profiles) || values != m.Tables[tableValues].Len() {
+		return fmt.Sprintf("%d profiles and %d values are used, the model has %d and %d", len(profiles), values, len(m.Profiles), m.Tables[tableValues].Len())
 	}
 	for _, p := range m.Profiles {
 		for _, list := range p.Shape.Lists() {
@@ -315,8 +315,8 @@ func inconsistency(m *model.Model) string {
 			return f.Name() + " has a certificate that is not in the model"
 		}
 	}
-	if (len(m.TCP) > 0) != (len(m.Tables[tableTCP].Entries) > 0) {
-		return fmt.Sprintf("%d frontends of TCP services and %d entries of their table", len(m.TCP), len(m.Tables[tableTCP].Entries))
+	if (len(m.TCP) > 0) != (m.Tables[tableTCP].Len() > 0) {
+		return fmt.Sprintf("%d frontends of TCP services and %d entries of their table", len(m.TCP), m.Tables[tableTCP].Len())
 	}
 	for i, line := range m.CrtList {
 		if !certificates[line.Certificate] || (i == 0) != (len(line.Hosts) == 0) {

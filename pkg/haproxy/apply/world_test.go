@@ -186,7 +186,7 @@ func backends(list []*model.Backend) []byte {
 
 func entries(t *model.Table) []byte {
 	var b bytes.Buffer
-	for _, e := range t.Entries {
+	for e := range t.All {
 		fmt.Fprintf(&b, "%s %s\n", e.Key, e.Value)
 	}
 	return b.Bytes()
@@ -210,7 +210,7 @@ func (r renderer) stateOf(m *model.Model) state {
 	}
 	for _, t := range m.Tables {
 		s.Maps[t.Name] = map[string]string{}
-		for _, e := range t.Entries {
+		for e := range t.All {
 			s.Maps[t.Name][e.Key] = e.Value
 		}
 	}

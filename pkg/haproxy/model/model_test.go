@@ -34,6 +34,27 @@ func TestHasherKeepsPartsApart(t *testing.T) {
 	}
 }
 
+func entriesOf(t *Table) []Entry { return slices.Collect(t.All) }
+
+// An edit of a large table copies one chunk of it.
+func TestTablesShareWhatDidNotChange(t *testing.T) {
+	entries := make([]Entry, 10*chunkSize)
+	for i := range entries {
+		entries[i] = Entry{Key: fmt.Sprintf("host-%04d", i), Value: "t"}
+	}
+	before, value := NewTable("t", entries...), "-"
+	after := before.With([]Edit{{"host-0300", &value}, {"zzz", &value}, {Key: "none"}})
+	copied := 0
+	for i, chunk := range after.chunks {
+		if i >= len(before.chunks) || &chunk[0] != &before.chunks[i][0] {
+			copied++
+		}
+	}
+	if copied != 2 || after.Len() != len(entries)+1 {
+		t.Errorf("%d chunks copied of %d, %d entries", copied, len(after.chunks), after.Len())
+	}
+}
+
 // A Table after any edits holds what a map after the same edits holds, and Diff leads
 // from one to the other.
 func TestTableIsASortedMap(t *testing.T) {
@@ -41,8 +62,9 @@ func TestTableIsASortedMap(t *testing.T) {
 		table, want := &Table{Name: "t"}, map[string]string{}
 		for range rapid.IntRange(1, 5).Draw(t, "rounds") {
 			var edits []Edit
-			for range rapid.IntRange(0, 6).Draw(t, "edits") {
-				key := rapid.StringMatching(`[a-d]{1,2}`).Draw(t, "key")
+			few := rapid.Bool().Draw(t, "few")
+			for range rapid.IntRange(0, map[bool]int{true: 6, false: 4 * chunkSize}[few]).Draw(t, "edits") {
+				key := rapid.StringMatching(map[bool]string{true: `[a-d]{1,2}`, false: `[a-d]{1,6}`}[few]).Draw(t, "key")
 				if rapid.Bool().Draw(t, "remove") {
 					edits = append(edits, Edit{Key: key})
 					delete(want, key)
@@ -55,14 +77,17 @@ func TestTableIsASortedMap(t *testing.T) {
 			before := table
 			table = before.With(edits)
 			got := map[string]string{}
-			for _, e := range table.Entries {
+			for e := range table.All {
 				got[e.Key] = e.Value
 			}
-			if diff := cmp.Diff(want, got); diff != "" || !slices.IsSortedFunc(table.Entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) }) {
-				t.Fatalf("table %v: %s", table.Entries, diff)
+			if diff := cmp.Diff(want, got); diff != "" || !slices.IsSortedFunc(entriesOf(table), func(a, b Entry) int { return strings.Compare(a.Key, b.Key) }) {
+				t.Fatalf("table %v: %s", entriesOf(table), diff)
 			}
-			if again := before.With(table.Diff(before)); !slices.Equal(again.Entries, table.Entries) {
-				t.Fatalf("Diff leads to %v, not to %v", again.Entries, table.Entries)
+			if again := before.With(table.Diff(before)); !slices.Equal(entriesOf(again), entriesOf(table)) {
+				t.Fatalf("Diff leads to %v, not to %v", entriesOf(again), entriesOf(table))
+			}
+			if table.Len() != len(want) {
+				t.Fatalf("%d entries, and Len is %d", len(want), table.Len())
 			}
 			if len(table.Diff(before)) == 0 && table != before {
 				t.Fatal("an unchanged table is another pointer")

@@ -177,7 +177,7 @@ func TestListOfAProfileThatComesBack(t *testing.T) {
 func TestLeafFirst(t *testing.T) {
 	w := world{1, t}
 	tables := func(m *model.Model, value string) *model.Model {
-		m.Tables = []*model.Table{{Name: model.TablePrefix, Entries: []model.Entry{{Key: "h#/", Value: value}}}}
+		m.Tables = []*model.Table{model.NewTable(model.TablePrefix, model.Entry{Key: "h#/", Value: value})}
 		return m
 	}
 	a, b := backend("ns_a_80", 1), backend("ns_b_80_1", 1)

@@ -204,7 +204,7 @@ func TestTablesGrowLeafFirst(t *testing.T) {
 	tables := func(entries ...model.Entry) *model.Model {
 		m := modelOf("a")
 		for _, name := range []string{model.TableTLS, model.TableHosts, model.TableExact, model.TablePrefix, model.TableValues} {
-			m.Tables = append(m.Tables, &model.Table{Name: name, Entries: entries})
+			m.Tables = append(m.Tables, model.NewTable(name, entries...))
 		}
 		return m
 	}
@@ -228,7 +228,7 @@ func TestNewProtectionIsForTheOldWorkerToo(t *testing.T) {
 		b := backend("ns_a_80_1", 1)
 		b.Profile = model.NewProfile(shape)
 		m := modelOf("a", backend("ns_a_80", 1), b.Seal())
-		m.Tables = []*model.Table{{Name: model.TablePrefix, Entries: routes}, {Name: model.TableHosts, Entries: []model.Entry{{Key: "h", Value: host}}}}
+		m.Tables = []*model.Table{model.NewTable(model.TablePrefix, routes...), model.NewTable(model.TableHosts, model.Entry{Key: "h", Value: host})}
 		m.Profiles = append(m.Profiles, b.Profile)
 		return m
 	}

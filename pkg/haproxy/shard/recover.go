@@ -36,7 +36,7 @@ func Recover(content map[string][]byte) (*model.Model, error) {
 		case name == "conf.d/10-profiles.cfg":
 			m.Profiles = recoverProfiles(text)
 		case folder == "maps/" && base != "sluice":
-			m.Tables = append(m.Tables, &model.Table{Name: base, Entries: recoverEntries(text)})
+			m.Tables = append(m.Tables, model.NewTable(base, recoverEntries(text)...))
 		case folder == "lists/":
 			m.Lists = append(m.Lists, &model.List{Name: base, Entries: lines(text)})
 		case folder == "certs/":

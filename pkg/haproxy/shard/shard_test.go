@@ -153,8 +153,8 @@ func TestRecover(t *testing.T) {
 	if a == nil || len(a.Servers) != 1 || a.Servers[0].State != model.Maint || m.Backends.Len() != 2 {
 		t.Errorf("backends: %+v", a)
 	}
-	want := []*model.Table{{Name: "hosts", Entries: []model.Entry{{Key: "a.example", Value: "t"}, {Key: "b.example", Value: "-"}}}}
-	if diff := cmp.Diff(want, m.Tables); diff != "" {
+	want := []*model.Table{model.NewTable("hosts", model.Entry{Key: "a.example", Value: "t"}, model.Entry{Key: "b.example", Value: "-"})}
+	if diff := cmp.Diff(want, m.Tables, cmp.AllowUnexported(model.Table{})); diff != "" {
 		t.Error(diff)
 	}
 	if len(m.CrtList) != 2 || len(m.CrtList[1].Hosts) != 2 || m.Profiles[0].Name != "p_1" || m.Lists[0].Name != "x" {

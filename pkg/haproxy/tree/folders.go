@@ -23,9 +23,9 @@ type Tree struct {
 
 // folder are the files below one folder of a Tree.
 type folder struct {
-	files   map[string]File // by path
-	content int             // how many of them hold their content
-	low     uint64          // sums over the files, see Digest
+	files   map[string]*File // by path; none is ever changed
+	content int              // how many of them hold their content
+	low     uint64           // sums over the files, see Digest
 	high    uint64
 }
 
@@ -46,8 +46,10 @@ func (f *folder) lookup(path string) (File, bool) {
 	if f == nil {
 		return File{}, false
 	}
-	file, found := f.files[path]
-	return file, found
+	if file := f.files[path]; file != nil {
+		return *file, true
+	}
+	return File{}, false
 }
 
 // All yields each file with its path, in no order.
@@ -57,7 +59,7 @@ func (t *Tree) All(yield func(path string, file File) bool) {
 	}
 	for _, f := range t.folders {
 		for path, file := range f.files {
-			if !yield(path, file) {
+			if !yield(path, *file) {
 				return
 			}
 		}
@@ -120,7 +122,7 @@ func (t *Tree) change(name string) *folder {
 		*next = *f
 		next.files = maps.Clone(f.files)
 	} else {
-		next.files = map[string]File{}
+		next.files = map[string]*File{}
 	}
 	if t.folders == nil {
 		t.folders = map[string]*folder{}
@@ -133,7 +135,7 @@ func (t *Tree) change(name string) *folder {
 }
 
 func (f *folder) add(file File) {
-	f.files[file.Path] = file
+	f.files[file.Path] = &file
 	low, high := mixed(file)
 	f.low, f.high = f.low+low, f.high+high
 	if file.hasContent() {
@@ -147,7 +149,7 @@ func (f *folder) remove(path string) {
 		return
 	}
 	delete(f.files, path)
-	low, high := mixed(file)
+	low, high := mixed(*file)
 	f.low, f.high = f.low-low, f.high-high
 	if file.hasContent() {
 		f.content--
@@ -195,9 +197,13 @@ func (f *folder) bare() *folder {
 	}
 	next := *f
 	next.content = 0
-	next.files = make(map[string]File, len(f.files))
+	next.files = make(map[string]*File, len(f.files))
 	for path, file := range f.files {
-		file.Content, file.Secret = nil, nil
+		if file.hasContent() {
+			without := *file
+			without.Content, without.Secret = nil, nil
+			file = &without
+		}
 		next.files[path] = file
 	}
 	return &next
@@ -220,7 +226,7 @@ func (t *Tree) Diff(other *Tree) (differ, gone []File) {
 		}
 		for path, file := range f.files {
 			if old, found := before.lookup(path); !found || old.Digest != file.Digest {
-				differ = append(differ, file)
+				differ = append(differ, *file)
 			}
 		}
 	}
@@ -231,7 +237,7 @@ func (t *Tree) Diff(other *Tree) (differ, gone []File) {
 		}
 		for path, file := range before.files {
 			if _, found := f.lookup(path); !found {
-				gone = append(gone, file)
+				gone = append(gone, *file)
 			}
 		}
 	}
