@@ -69,6 +69,9 @@ func render(o *options.Options, sources []string, s streams) error {
 	if err := renderStatus(o, line, findings, s); err != nil {
 		return err
 	}
+	if err := renderUDP(o, line.Model(), s); err != nil {
+		return err
+	}
 	printFindings(s.err, findings)
 	if bad(findings) {
 		return errFindings

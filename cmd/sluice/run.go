@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
 	"github.com/sluice-proxy/sluice/pkg/converters/source"
 	manifests "github.com/sluice-proxy/sluice/pkg/converters/source/files"
+	"github.com/sluice-proxy/sluice/pkg/forwarder"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/apply"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/files"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -115,8 +117,9 @@ func newSource(o *options.Options, log *slog.Logger) (objectSource, *clients, er
 type runner struct {
 	loop       *loop.Loop
 	admin      *admin.Server
-	writer     statusWriter        // nil: no statuses are written
-	supervisor *process.Supervisor // nil: HAProxy is somebody else's
+	writer     statusWriter         // nil: no statuses are written
+	forwarder  *forwarder.Forwarder // nil: datagrams are not forwarded
+	supervisor *process.Supervisor  // nil: HAProxy is somebody else's
 }
 
 func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
@@ -170,20 +173,30 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 	a := apply.New(config)
 	worker = a.WorkerPID
 	r.loop = &loop.Loop{Line: line, Apply: a, Log: log, Metrics: metrics, Publish: r.admin.Publish, Once: o.Once, Counters: runtime}
+	if !o.Once {
+		r.forwarder = forwarder.New(forwarder.Options{Idle: o.UDPIdleTimeout, Sessions: o.UDPSessions, Log: log})
+		r.loop.Forwarder = r.forwarder
+		metrics.Datagrams(r.forwarder.Counters)
+	}
 	if r.supervisor != nil {
 		r.loop.Exited = r.supervisor.Exited
 	}
 	return r, nil
 }
 
-// stop ends HAProxy with the controller: requests in flight are finished first.
+// stop ends HAProxy with the controller, and the forwarder: requests in flight are finished first.
 func (r *runner) stop(log *slog.Logger, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var forwarding sync.WaitGroup
+	defer forwarding.Wait()
+	if r.forwarder != nil {
+		forwarding.Go(func() { r.forwarder.Close(ctx) })
+	}
 	if r.supervisor == nil || r.supervisor.PID() == 0 {
 		return
 	}
 	log.Info("stopping HAProxy; requests in flight are finished first")
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
 	if err := r.supervisor.Stop(ctx); err != nil {
 		log.Error("stopping HAProxy", "error", err)
 	}

@@ -60,6 +60,7 @@ var places = []place{
 	{"pkg/haproxy/plan", 10, true, "the one differ; the tree comes to it as a value"},
 	{"pkg/haproxy/socket", 11, false, "speaks to HAProxy"},
 	{"pkg/haproxy/files", 11, false, "writes the owned folder"},
+	{"pkg/forwarder", 11, false, "hands datagrams on, beside HAProxy"},
 	{"pkg/haproxy/process", 12, false, "starts and watches HAProxy; finds it by its sockets"},
 	{"pkg/haproxy/apply", 13, false, "carries out the steps of a plan"},
 	{"pkg/converters/status", 14, true, "(report, outcome) -> statuses; the end of the line"},

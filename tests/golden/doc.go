@@ -19,6 +19,7 @@
 //	lists              all entries of all lists, behind the name of their list
 //	crt-list           crt-lists/https.list
 //	files              the names of all files that are not empty
+//	udp                what sluice serves itself, beside HAProxy
 //	report             the findings
 //	status             the statuses that objects get, with the findings again
 //

@@ -40,7 +40,7 @@ func TestCases(t *testing.T) {
 }
 
 // views are the names of the sections that a case may hold besides its source.
-var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "report", "status"}
+var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "udp", "report", "status"}
 
 func runCase(t *testing.T, path string) {
 	archive, err := txtar.ParseFile(path)
@@ -48,7 +48,7 @@ func runCase(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	source, out := t.TempDir(), filepath.Join(t.TempDir(), "tree")
-	args := []string{"render", source, "--out", out, "--status", out + ".status", "--with-keys", "--run-dir", "/run/sluice"}
+	args := []string{"render", source, "--out", out, "--status", out + ".status", "--udp", out + ".udp", "--with-keys", "--run-dir", "/run/sluice"}
 	for _, file := range archive.Files {
 		switch {
 		case strings.HasSuffix(file.Name, ".yaml"):
@@ -128,6 +128,8 @@ func view(t *testing.T, tree, name, report string) string {
 		return report
 	case "status":
 		return read(t, filepath.Dir(tree), filepath.Base(tree)+".status")
+	case "udp":
+		return read(t, filepath.Dir(tree), filepath.Base(tree)+".udp")
 	case "files":
 		return files(t, tree)
 	case "global":

@@ -133,6 +133,10 @@ func (l *Line) Quarantine(origins []model.Origin, why string, now time.Time) boo
 	return differs
 }
 
+// Unbound says which listeners for datagrams have no socket, and why; it tells whether that is
+// news. It shows in what Applied returns after the next Planned.
+func (l *Line) Unbound(why map[string]string) bool { return l.memo.Unbound(why) }
+
 // Quarantined are the objects that are left out.
 func (l *Line) Quarantined() []model.Origin { return l.memo.Quarantined() }
 

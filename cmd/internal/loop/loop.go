@@ -64,6 +64,8 @@ type Loop struct {
 	Contents source.Contents
 	// Counters are looked at for servers that fail; nil: they are not.
 	Counters Counters
+	// Forwarder serves the listeners for datagrams; nil: nobody does, and their status says so.
+	Forwarder Forwarder
 	// Once ends Run after the first success, or with the first failure.
 	Once bool
 
@@ -88,6 +90,7 @@ type Loop struct {
 	wanted   uint64                    // number of batches taken
 	covered  uint64                    // of them, those that the last plan covers
 	address  string                    // the addresses of Ingresses, as they stand in the log
+	portless bool                      // a listener for datagrams has no socket; it is tried again
 	reported bool                      // the findings in the status are those of the last event
 	status   admin.Status
 }
@@ -161,6 +164,9 @@ func (l *Loop) due() bool { return l.dirty && l.synced && !l.waits && len(l.awai
 // everySecond does what need not be done for each event.
 func (l *Loop) everySecond(ctx context.Context) {
 	if _, drift := l.Apply.RetryRemovals(ctx); drift {
+		l.dirty = true
+	}
+	if l.portless && l.synced && l.forward() {
 		l.dirty = true
 	}
 	if !l.reported && l.synced {
@@ -241,6 +247,7 @@ func (l *Loop) rescan() bool {
 // round makes a plan and carries it out, or starts the reload that does.
 func (l *Loop) round(ctx context.Context) {
 	l.dirty = false
+	l.forward()
 	p, err := l.Line.Plan(l.Apply.Expected())
 	if err == nil && p.Reload != nil && l.flight == nil && l.rescan() {
 		p, err = l.Line.Plan(l.Apply.Expected()) // or HAProxy would load what somebody else wrote

@@ -58,6 +58,9 @@ type Options struct {
 	Output                string
 	Out                   string
 	Status                string
+	UDP                   string
+	UDPIdleTimeout        time.Duration
+	UDPSessions           int
 	WithKeys              bool
 	Bootstrap             bool
 	StopTimeout           time.Duration
@@ -128,6 +131,9 @@ var table = []row{
 	{"stop-timeout", Run, func(o *Options) any { return &o.StopTimeout }, 30 * time.Second, "how long HAProxy may finish requests and connections when sluice is stopped"},
 	{"tcp-services-configmap", all, func(o *Options) any { return &o.TCPServicesConfigMap }, "", "namespace/name of the ConfigMap of TCP services: port to namespace/service:port, see docs/tcp.md"},
 	{"templates", all, func(o *Options) any { return &o.Templates }, "", "folder of templates to use in place of the built-in ones"},
+	{"udp", Render, func(o *Options) any { return &o.UDP }, "", "file to write the listeners for datagrams to, which sluice serves itself, beside HAProxy; - prints them"},
+	{"udp-idle-timeout", Run, func(o *Options) any { return &o.UDPIdleTimeout }, time.Minute, "how long a client of a UDP listener keeps its server while neither sends anything"},
+	{"udp-sessions", Run, func(o *Options) any { return &o.UDPSessions }, 4096, "clients of a UDP listener that have a server at a time; each costs a file descriptor, and the one that was silent for longest makes room"},
 	{"update-status", Run, func(o *Options) any { return &o.UpdateStatus }, true, "write the status of objects: to the cluster or, without one, to status.yaml in the state folder"},
 	{"watch-ingress-without-class", all, func(o *Options) any { return &o.WatchWithoutClass }, false, "serve Ingresses that name no class, too"},
 	{"watch-namespace", Run, func(o *Options) any { return &o.WatchNamespaces }, []string(nil), "namespaces of the cluster to serve, so that Roles in them suffice; empty: all"},
@@ -163,7 +169,7 @@ func (o *Options) Bind(flags *pflag.FlagSet, command Command) {
 // and sluice need not agree on what the current folder is. Its errors say what to write
 // instead.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.validateSource, o.validateNames, o.validateFolders, o.validateAddresses, o.validateWords} {
+	for _, check := range []func() error{o.validateSource, o.validateNames, o.validateFolders, o.validateAddresses, o.validateWords, o.validateUDP} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -296,6 +302,19 @@ func (o *Options) validateWords() error {
 		if word.value != "" && !slices.Contains(word.valid, word.value) {
 			return fmt.Errorf("--%s=%s: write one of: %s", word.flag, word.value, strings.Join(word.valid, ", "))
 		}
+	}
+	return nil
+}
+
+func (o *Options) validateUDP() error {
+	if o.UDPSessions == 0 && o.UDPIdleTimeout == 0 {
+		return nil // the command does not have the flags
+	}
+	if o.UDPSessions < 1 || o.UDPSessions > 1<<20 {
+		return fmt.Errorf("--udp-sessions=%d: write a number from 1 to %d", o.UDPSessions, 1<<20)
+	}
+	if o.UDPIdleTimeout < time.Second || o.UDPIdleTimeout > 24*time.Hour {
+		return fmt.Errorf("--udp-idle-timeout=%s: write a time from 1s to 24h", o.UDPIdleTimeout)
 	}
 	return nil
 }

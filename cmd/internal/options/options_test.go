@@ -63,6 +63,8 @@ func TestValidate(t *testing.T) {
 		"an address of Ingresses has no port":       {[]string{"--publish-address=192.0.2.1:80"}, "write an IP address or a host name"},
 		"a Service with addresses has a namespace":  {[]string{"--publish-service=lb"}, "write namespace/name"},
 		"addresses come from one place":             {[]string{"--publish-service=a/lb", "--publish-address=192.0.2.1"}, "give one of them"},
+		"a UDP listener has a session":              {[]string{"--udp-sessions=0"}, "--udp-sessions=0: write a number"},
+		"sessions of clients end":                   {[]string{"--udp-idle-timeout=0"}, "write a time from 1s"},
 		"a log format that does not exist is named": {[]string{"--log-format=xml"}, "text, json"},
 	}
 	for name, c := range cases {

@@ -17,7 +17,7 @@ mode the objects stand among the other manifests. With ` + "`--gateway-addresses
 all Gateways share the addresses of the machine.
 
 A feature is one of those that the API's conformance suite knows. What is not served yet says so in the status of its object, or in
-a finding: listeners for TLS, TCP and UDP are not bound, filters RequestMirror have no effect, and a time limit of a whole request
+a finding: listeners for TLS and TCP are not bound, filters RequestMirror have no effect, and a time limit of a whole request
 bounds each of its tries.
 
 | feature | served |

@@ -23,6 +23,7 @@ func (m *Memo) compose() *model.Model {
 	m.preload(frontends)
 	replace(!model.Same(next.Frontends, frontends), func() { next.Frontends = frontends })
 	replace(!model.Same(next.TCP, m.frontends), func() { next.TCP = m.frontends })
+	replace(!model.Same(next.UDP, m.units.udpModels), func() { next.UDP = m.units.udpModels })
 	shards := m.global.set.Int("backend-shards")
 	replace(next.Shards != shards, func() { next.Shards = shards })
 	resolvers := process.Resolvers

@@ -99,7 +99,7 @@ func (w *world) equalsScratch() {
 func everything(s *snapshot.Snapshot) []snapshot.Key {
 	var keys []snapshot.Key
 	for _, kind := range []snapshot.Kind{snapshot.ConfigMap, snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.EndpointSlice, snapshot.Secret,
-		snapshot.GatewayClass, snapshot.Gateway, snapshot.HTTPRoute, snapshot.GRPCRoute, snapshot.BackendTLSPolicy} {
+		snapshot.GatewayClass, snapshot.Gateway, snapshot.HTTPRoute, snapshot.GRPCRoute, snapshot.UDPRoute, snapshot.BackendTLSPolicy} {
 		keys = append(keys, s.Keys(kind)...)
 	}
 	return keys
@@ -140,6 +140,8 @@ func keyOf(object any) snapshot.Key {
 		return snapshot.Key{Kind: snapshot.HTTPRoute, Namespace: o.Namespace, Name: o.Name}
 	case *gatewayv1.BackendTLSPolicy:
 		return snapshot.Key{Kind: snapshot.BackendTLSPolicy, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.UDPRoute:
+		return snapshot.Key{Kind: snapshot.UDPRoute, Namespace: o.Namespace, Name: o.Name}
 	case *gatewayv1.GRPCRoute:
 		return snapshot.Key{Kind: snapshot.GRPCRoute, Namespace: o.Namespace, Name: o.Name}
 	}

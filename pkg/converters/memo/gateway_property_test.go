@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -25,13 +26,18 @@ func parsed[T any](t interface{ Fatal(...any) }, text string) *T {
 
 // gatewayObject draws an object of a world in which Gateways and routes collide.
 func (u *universe) gatewayObject() any {
-	switch u.pick("kind", "route", "route", "route", "grpc", "policy", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
+	switch u.pick("kind", "route", "route", "route", "grpc", "udp", "udp", "policy", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
 	case "route":
 		route := parsed[gatewayv1.HTTPRoute](u.t, u.route())
 		route.ObjectMeta = u.meta("a")
 		return route
 	case "grpc":
 		route := parsed[gatewayv1.GRPCRoute](u.t, "spec: {parentRefs: [{name: x}], hostnames: ["+u.pick("host", "a.example.com", "'*.example.com'")+"], rules: [{backendRefs: [{name: x, port: 80}]}]}")
+		route.ObjectMeta = u.meta("a")
+		return route
+	case "udp":
+		route := parsed[gatewayv1.UDPRoute](u.t, "spec: {parentRefs: [{name: '"+u.pick("parent", "x", "y")+"'}], rules: [{backendRefs: [{name: x, port: 80, weight: "+u.pick("weight", "1", "2", "0")+
+			"}, {name: '"+u.pick("other", "x", "y", "z")+"', port: "+u.pick("to", "80", "81")+"}]}]}")
 		route.ObjectMeta = u.meta("a")
 		return route
 	case "policy":
@@ -52,9 +58,18 @@ func (u *universe) gatewayObject() any {
 	case "Secret":
 		return secret(u.pick("secret", "x", "y"), rapid.SampledFrom(u.pairs).Draw(u.t, "pair"))
 	case "EndpointSlice":
-		return endpoints("x", u.pick("of", "x", "y"), "10.1.0.1")
+		slice := endpoints("x", u.pick("of", "x", "y"), u.pick("address", "10.1.0.1", "10.1.0.2"))
+		if u.chance("datagrams", 2) {
+			slice.Ports[0].Protocol = new(corev1.ProtocolUDP)
+		}
+		return slice
 	}
 	s := service(u.pick("service", "x", "y"))
+	if u.chance("datagrams", 2) {
+		datagrams := s.Spec.Ports[0]
+		datagrams.Protocol = corev1.ProtocolUDP
+		s.Spec.Ports = append(s.Spec.Ports, datagrams)
+	}
 	u.annotate(s.Annotations)
 	return s
 }
@@ -63,7 +78,7 @@ func (u *universe) listeners() string {
 	var list []string
 	for _, name := range []string{"one", "two", "three"}[:rapid.IntRange(1, 3).Draw(u.t, "listeners")] {
 		text := "{name: " + name + ", port: " + u.pick("port", "80", "8080") + ", hostname: " + u.pick("listener", "'*.example.com'", "a.example.com", "''", "'*.sub.example.com'")
-		list = append(list, text+u.pick("protocol", ", protocol: HTTP}", ", protocol: HTTP}", ", protocol: HTTPS, tls: {certificateRefs: [{name: x}]}}"))
+		list = append(list, text+u.pick("protocol", ", protocol: HTTP}", ", protocol: HTTP}", ", protocol: UDP}", ", protocol: HTTPS, tls: {certificateRefs: [{name: x}]}}"))
 	}
 	return strings.Join(list, ", ")
 }

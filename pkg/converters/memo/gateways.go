@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
 // classUnit is one GatewayClass.
@@ -28,6 +29,7 @@ type gatewayUnit struct {
 	refused   []string // that it asks for and can't have
 	closed    map[gateway.ListenerID]string
 	placed    []placement
+	udp       map[gateway.ListenerID]*udpListener // that are its own
 	attached  map[gateway.ListenerID]map[*routeUnit]bool
 }
 
@@ -44,6 +46,7 @@ type routeUnit struct {
 	fragment gateway.RouteFragment
 	backends [][][]string // keys of backend units by attachment, rule and target
 	stands   []stand      // where its rules are
+	udp      []*udpListener
 }
 
 // gatewayKind tells whether objects of a kind are units of the Gateway API.
@@ -66,6 +69,9 @@ type gatewayUnits struct {
 	gateways  map[snapshot.Key]*gatewayUnit
 	routes    map[snapshot.Key]*routeUnit
 	frontends map[string]*frontend
+	udp       map[string]*udpListener
+	udpModels []*model.UDPListener // sorted by name
+	unbound   map[string]string    // see Unbound
 	forms     map[snapshot.Key]any // the newest form of each object, whatever quarantine shows
 	// statuses are the objects whose status may be another one than was told last.
 	statuses map[snapshot.Key]bool
@@ -78,6 +84,7 @@ func newGatewayUnits() gatewayUnits {
 		gateways:  map[snapshot.Key]*gatewayUnit{},
 		routes:    map[snapshot.Key]*routeUnit{},
 		frontends: map[string]*frontend{},
+		udp:       map[string]*udpListener{},
 		forms:     map[snapshot.Key]any{},
 		statuses:  map[snapshot.Key]bool{},
 		policies:  newPolicies(),
@@ -212,13 +219,15 @@ func sameRules(a, b []gateway.Rule) bool {
 func (m *Memo) settleGateways() {
 	for _, unit := range m.work.gone {
 		m.place(unit, nil)
+		m.placeUDP(unit, nil)
 	}
 	if m.work.placing {
 		units := slices.SortedFunc(maps.Values(m.units.gateways), compareGateways)
 		m.assign(units)
-		owners := map[string]gatewayv1.ProtocolType{}
+		owners, ports := map[string]gatewayv1.ProtocolType{}, map[string]bool{}
 		for _, unit := range units {
 			m.place(unit, m.placements(unit, owners))
+			m.placeUDP(unit, ports)
 		}
 	}
 	for unit := range m.work.standing.drain {
@@ -242,7 +251,7 @@ func (m *Memo) placements(unit *gatewayUnit, owners map[string]gatewayv1.Protoco
 	var unserved []*gateway.Listener
 	for i := range unit.fragment.Listeners {
 		l := &unit.fragment.Listeners[i]
-		if !l.Serves {
+		if !l.Serves || l.Protocol == gatewayv1.UDPProtocolType {
 			continue
 		}
 		if l.Protocol != gatewayv1.HTTPProtocolType && l.Protocol != gatewayv1.HTTPSProtocolType {

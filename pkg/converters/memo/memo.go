@@ -176,6 +176,7 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	m.settlePortSecrets()
 	m.settleTLS()
 	m.settleVirtualHosts()
+	m.settleUDP()
 	for _, f := range m.work.listeners.items {
 		m.askSecrets(f)
 	}
@@ -190,6 +191,7 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 	m.settleNames()
 	m.settleEntries()
 	m.settlePrograms()
+	m.settleUDPModels()
 	m.settleGatewayHosts()
 	m.settleListeners()
 	m.settleFrontends()

@@ -153,6 +153,14 @@ func (u *backendUnit) askers() []model.Origin {
 			}
 		}
 	})
+	u.udp.each(func(l *udpListener) {
+		targets, keys := l.targets()
+		for i := range targets {
+			if keys[i] == u.key {
+				askers = append(askers, targets[i].Backend.Origin)
+			}
+		}
+	})
 	slices.SortFunc(askers, model.CompareOrigins)
 	return slices.Compact(askers)
 }

@@ -53,7 +53,7 @@ func (m *Memo) gatewayStatus(key snapshot.Key, unit *gatewayUnit, statuses map[s
 	if unit == nil || !unit.fragment.Mine {
 		return
 	}
-	place := gateway.Place{Addresses: unit.addresses, Refused: unit.refused, Closed: unit.closed, Routes: map[gateway.ListenerID]int{}}
+	place := gateway.Place{Addresses: unit.addresses, Refused: unit.refused, Closed: m.closedOf(unit), Routes: map[gateway.ListenerID]int{}}
 	if len(m.options.GatewayAddresses) == 0 {
 		place.Addresses = m.published
 	}

@@ -44,6 +44,7 @@ type backendUnit struct {
 	ref     resolve.BackendRef
 	routes  set[*route] // that it serves
 	vhosts  set[*virtualHost]
+	udp     set[*udpListener]
 	backend *model.Backend // nil until the first run
 	held    []holding
 }
@@ -164,6 +165,10 @@ func (m *Memo) runBackend(unit *backendUnit) {
 
 // adopt takes over the result of a backend unit's run.
 func (m *Memo) adopt(unit *backendUnit, fragment resolve.BackendFragment) {
+	if unit.ref.Datagrams() {
+		m.adoptUDP(unit, fragment)
+		return
+	}
 	before, after := unit.backend, fragment.Backend
 	held := m.pools.hold(fragment, m.globals().Web)
 	m.pools.release(unit.held)
@@ -219,7 +224,9 @@ func (u *certificateUnit) idle() bool {
 }
 
 // idle tells whether nobody asks for the unit any more.
-func (u *backendUnit) idle() bool { return u.routes.empty() && u.vhosts.empty() }
+func (u *backendUnit) idle() bool {
+	return u.routes.empty() && u.vhosts.empty() && u.udp.empty()
+}
 
 // expect remembers when the answer of a certificate unit changes next.
 func (m *Memo) expect(next time.Time) {
@@ -252,7 +259,9 @@ func (m *Memo) dropIdle() {
 		m.index.note(unit, nil)
 		m.say(unit, nil)
 		m.pools.release(unit.held)
-		m.unname(unit, unit.backend)
+		if !unit.ref.Datagrams() {
+			m.unname(unit, unit.backend)
+		}
 		delete(m.backends, unit.key)
 	}
 	for unit := range m.work.idleCertificates.drain {

@@ -49,6 +49,10 @@ func (m *Memo) stand(unit *routeUnit) {
 		}
 		gw.attached[a.Listener][unit] = true
 		m.units.statuses[gw.key] = true
+		if u := gw.udp[a.Listener]; u != nil {
+			m.standUDP(unit, i, u)
+			continue
+		}
 		p, ok := gw.placement(a.Listener)
 		if !ok {
 			continue
@@ -79,6 +83,7 @@ func (m *Memo) leave(unit *routeUnit) {
 		m.work.vhosts.add(s.vhost)
 	}
 	unit.stands = nil
+	m.leaveUDP(unit)
 	for i := range unit.fragment.Attachments {
 		id := unit.fragment.Attachments[i].Listener
 		if gw := m.units.gateways[id.Gateway]; gw != nil && gw.attached[id][unit] {

@@ -48,6 +48,7 @@ type work struct {
 	vhosts        queue[*virtualHost] // its rules, or the names of their backends, changed
 	listeners     queue[*frontend]    // its listeners or certificates changed
 	gatewayHosts  queue[frontendHost] // its virtual host may be another one
+	udp           queue[*udpListener] // its routes, or their backends, changed
 	serving       bool                // a frontend of Gateways changed
 	crtLines      bool                // so did its certificates
 

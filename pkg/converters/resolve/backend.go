@@ -58,6 +58,9 @@ func Backend(v *snapshot.View, g *Globals, ref BackendRef) BackendFragment {
 	if ref.Service != "" && b.shape.Deny == 0 {
 		endpoints := endpointsOf(v, service, ref, endpointRules{b.servers.podUID, g.LocalEndpoints, g.Place})
 		findings = append(findings, endpoints.findings...)
+		if ref.Datagrams() {
+			findings = append(findings, endpoints.keepAddresses(&ref)...)
+		}
 		b.servers.apply(endpoints.servers)
 		backend.Servers = endpoints.servers
 		if endpoints.dns {

@@ -88,9 +88,12 @@ func (b *behaviour) fill() {
 		b.shape.Deny = StatusDenied
 		b.findings = append(b.findings, why...)
 	}
-	if b.ref.TCP {
+	switch {
+	case b.ref.Datagrams():
+		b.udp()
+	case b.ref.TCP:
 		b.tcp()
-	} else {
+	default:
 		b.http()
 	}
 	slices.SortFunc(b.values, func(a, b model.Value) int { return cmp.Compare(a.Slot, b.Slot) })
@@ -132,6 +135,9 @@ func (b *behaviour) deny(option, format string, args ...any) {
 
 // denies says what becomes of who asks for something that is denied.
 func (b *behaviour) denies() string {
+	if b.ref.Datagrams() {
+		return "datagrams are dropped"
+	}
 	if b.ref.TCP {
 		return "connections are closed"
 	}

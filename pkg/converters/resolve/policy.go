@@ -205,7 +205,7 @@ func speaks(port *corev1.ServicePort) (h2, ok bool) {
 }
 
 func (r *BackendRef) protocol() corev1.Protocol {
-	if r.Gateway != nil && r.Gateway.UDP {
+	if r.Datagrams() {
 		return corev1.ProtocolUDP
 	}
 	return corev1.ProtocolTCP

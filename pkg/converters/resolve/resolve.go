@@ -71,9 +71,12 @@ type GatewayRef struct {
 	// Passthrough: TLS is between client and server, so policies that ask for TLS to the
 	// servers have no effect.
 	Passthrough bool
-	// UDP: the port is one for datagrams.
+	// UDP: the port is one for datagrams. HAProxy does not serve it, see model.UDPListener.
 	UDP bool
 }
+
+// Datagrams tells whether the reference asks for a backend of a model.UDPListener.
+func (r *BackendRef) Datagrams() bool { return r.Gateway != nil && r.Gateway.UDP }
 
 // BackendFragment is the result of one backend unit.
 type BackendFragment struct {

@@ -11,6 +11,7 @@ type Model struct {
 	Process      Process
 	Frontends    []*Frontend    // sorted by name
 	TCP          []*TCPFrontend // sorted by port
+	UDP          []*UDPListener // sorted by name; not HAProxy's
 	Defaults     Defaults
 	Profiles     []*Profile // in use by a backend, sorted by name; the default one is always there
 	Backends     *Backends
