@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	gatewayclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
-	"github.com/sluice-proxy/sluice/cmd/internal/loop"
 	"github.com/sluice-proxy/sluice/cmd/internal/options"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/converters/source/cluster"
@@ -92,7 +91,7 @@ func newClusterSource(o *options.Options, c *clients, log *slog.Logger) *cluster
 		Kubernetes: c.kubernetes, Metadata: c.metadata, Gateway: c.gateway, Log: log,
 		Namespaces: slices.Compact(slices.Sorted(slices.Values(o.WatchNamespaces))), Elsewhere: named(o),
 		Class: &networkingv1.IngressClass{
-			ObjectMeta: metav1.ObjectMeta{Name: o.IngressClass}, Spec: networkingv1.IngressClassSpec{Controller: loop.ControllerName},
+			ObjectMeta: metav1.ObjectMeta{Name: o.IngressClass}, Spec: networkingv1.IngressClassSpec{Controller: o.ControllerName()},
 		},
 	}
 	if !o.GatewayAPI {
@@ -109,7 +108,7 @@ func named(o *options.Options) []snapshot.Key {
 		kind snapshot.Kind
 		name string
 	}{
-		{snapshot.ConfigMap, o.ConfigMap}, {snapshot.ConfigMap, o.TCPServicesConfigMap}, {snapshot.Secret, o.DefaultSSLCertificate},
+		{snapshot.ConfigMap, o.GlobalConfigMap()}, {snapshot.ConfigMap, o.TCPServicesConfigMap}, {snapshot.Secret, o.DefaultSSLCertificate},
 		{snapshot.Service, o.DefaultBackendService}, {snapshot.EndpointSlice, o.DefaultBackendService}, {snapshot.Service, o.PublishService},
 	} {
 		if namespace, name, ok := options.SplitName(object.name); ok {

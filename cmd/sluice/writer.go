@@ -38,7 +38,7 @@ func newWriter(o *options.Options, c *clients, log *slog.Logger, metrics *admin.
 	case c == nil || o.Once:
 		return nil
 	}
-	namespace, _, _ := options.SplitName(o.ConfigMap)
+	namespace, _, _ := options.SplitName(o.GlobalConfigMap())
 	host, _ := os.Hostname() // without a name, the other half of the identity is unique enough
 	return writer.NewCluster(writer.Config{
 		Client: c.kubernetes, Dynamic: c.dynamic, Log: log, Metrics: told, Statuses: o.UpdateStatus, Elect: o.LeaderElect,
@@ -48,13 +48,14 @@ func newWriter(o *options.Options, c *clients, log *slog.Logger, metrics *admin.
 	})
 }
 
-// installation is the name of what shares a leader: the replicas that serve one class.
+// installation is the name of what shares a leader: the replicas that serve the same classes.
 func installation(o *options.Options) string {
 	const name = "sluice"
-	if o.IngressClass == name {
+	class := cmp.Or(o.ControllerClass, o.IngressClass)
+	if class == name {
 		return name
 	}
-	return name + "-" + o.IngressClass
+	return name + "-" + class
 }
 
 // newNodes finds the addresses of Ingresses where the flags don't say them; nil: they do, or

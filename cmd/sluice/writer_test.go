@@ -9,9 +9,12 @@ import (
 // TestInstallations: those of different classes have different leases and field managers; the
 // chart grants the same names.
 func TestInstallations(t *testing.T) {
-	for class, want := range map[string]string{"sluice": "sluice", "edge": "sluice-edge"} {
-		if got := installation(&options.Options{IngressClass: class}); got != want {
-			t.Errorf("class %s: %s, want %s", class, got, want)
+	for _, test := range []struct{ ingressClass, controllerClass, want string }{
+		{"sluice", "", "sluice"}, {"edge", "", "sluice-edge"}, {"sluice", "edge", "sluice-edge"}, {"public", "edge", "sluice-edge"},
+	} {
+		o := &options.Options{IngressClass: test.ingressClass, ControllerClass: test.controllerClass}
+		if got := installation(o); got != test.want {
+			t.Errorf("%+v: %s", test, got)
 		}
 	}
 }

@@ -25,9 +25,6 @@ import (
 	"github.com/sluice-proxy/sluice/rootfs"
 )
 
-// ControllerName is the spec.controller of the IngressClasses that sluice serves.
-const ControllerName = "sluice-proxy.github.io/controller"
-
 // OwnCertificate is the file name of the controller's own certificate. Unlike others it
 // is not named after its content: it stands in the first line of the crt-list, which
 // can't be changed at run time.
@@ -72,10 +69,11 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 		shards:   o.BackendShards,
 		runDir:   o.RunDir,
 		publish:  status.Publish{Service: key(snapshot.Service, o.PublishService), Addresses: o.PublishAddress},
-		statuses: status.NewLedger(ControllerName),
+		statuses: status.NewLedger(o.ControllerName()),
 		settings: memo.Options{
-			Class:                    ingress.Class{Name: o.IngressClass, Controller: ControllerName, WatchWithout: o.WatchWithoutClass},
-			ConfigMap:                key(snapshot.ConfigMap, o.ConfigMap),
+			Class:                    ingress.Class{Name: o.IngressClass, Controller: o.ControllerName(), WatchWithout: o.WatchWithoutClass},
+			ConfigMap:                key(snapshot.ConfigMap, o.GlobalConfigMap()),
+			ConfigMapNamed:           o.ConfigMap != "",
 			DefaultCertificate:       own,
 			DefaultCertificateSecret: key(snapshot.Secret, o.DefaultSSLCertificate),
 			DefaultBackendService:    key(snapshot.Service, o.DefaultBackendService),
@@ -89,7 +87,7 @@ func NewLine(o *options.Options, own *model.Certificate) (*Line, error) {
 			Health:                   model.Health{Addresses: o.HealthAddress, Starting: o.Bootstrap},
 		},
 	}
-	l.settings.Class.Namespace, _, _ = options.SplitName(o.ConfigMap)
+	l.settings.Class.Namespace, _, _ = options.SplitName(o.GlobalConfigMap())
 	l.memo = memo.New(l.settings)
 	l.converted = map[snapshot.Key]bool{}
 	l.wanted = map[snapshot.Key]gateway.Status{}

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -38,6 +39,7 @@ type Options struct {
 	AdminAddress          string
 	ConfigMap             string
 	IngressClass          string
+	ControllerClass       string
 	GatewayAPI            bool
 	WatchWithoutClass     bool
 	BackendShards         int
@@ -91,6 +93,12 @@ type row struct {
 	usage  string
 }
 
+// controllerName is what the controller of a class says that is sluice's.
+const controllerName = "sluice-proxy.github.io/controller"
+
+// presetConfigMap is the global ConfigMap where --configmap names none.
+const presetConfigMap = "sluice-system/sluice"
+
 // table holds every flag, sorted by name.
 var table = []row{
 	{"admin-address", Run, func(o *Options) any { return &o.AdminAddress }, "127.0.0.1:9090", "address of health, readiness, metrics, pprof and the API; empty: none"},
@@ -100,7 +108,8 @@ var table = []row{
 	{"backend-shards", all, func(o *Options) any { return &o.BackendShards }, 0, "number of files that backends are divided in, 1 to 1024; 0: automatic"},
 	{"bootstrap", Render, func(o *Options) any { return &o.Bootstrap }, false, "write a configuration folder to start HAProxy on before sluice runs: it answers 503, and 200 to /healthz of --health-address; needs no SOURCE"},
 	{"config-dir", Run, func(o *Options) any { return &o.ConfigDir }, "/etc/haproxy/sluice", "folder of the HAProxy configuration; must belong to sluice alone"},
-	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "sluice-system/sluice", "namespace/name of the global ConfigMap"},
+	{"configmap", all, func(o *Options) any { return &o.ConfigMap }, "", "namespace/name of the global ConfigMap; empty: " + presetConfigMap + ", if there is one"},
+	{"controller-class", all, func(o *Options) any { return &o.ControllerClass }, "", "for one of several installations in a cluster: it serves the IngressClasses and GatewayClasses whose controller is " + controllerName + "/ followed by this name, and no others; empty: those without a name"},
 	{"default-backend-service", all, func(o *Options) any { return &o.DefaultBackendService }, "", "namespace/name of the Service for requests that no route matches, through its first TCP port; empty: they are answered 404"},
 	{"default-ssl-certificate", all, func(o *Options) any { return &o.DefaultSSLCertificate }, "", "namespace/name of the Secret for hosts without a certificate; empty: a self-signed one"},
 	{"gateway-addresses", all, func(o *Options) any { return &o.GatewayAddresses }, []string(nil), "IP addresses, or networks such as 10.0.0.0/24, that Gateways may be given: each gets one of its own, and its listeners are bound to it; empty: Gateways share the addresses of the machine, by port and host"},
@@ -110,9 +119,9 @@ var table = []row{
 	{"health-address", all, func(o *Options) any { return &o.HealthAddress }, []string(nil), "addresses at which HAProxy itself answers /healthz (it runs) and /readyz (it serves what the objects ask for); empty: none"},
 	{"http-address", all, func(o *Options) any { return &o.HTTPAddress }, []string{"*:80", "[::]:80"}, "addresses of the HTTP listener"},
 	{"https-address", all, func(o *Options) any { return &o.HTTPSAddress }, []string{"*:443", "[::]:443"}, "addresses of the HTTPS listener"},
-	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller"},
+	{"ingress-class", all, func(o *Options) any { return &o.IngressClass }, "sluice", "class that the annotation kubernetes.io/ingress.class may name without an IngressClass object; classes are served by their controller, see --controller-class"},
 	{"kubeconfig", Run, func(o *Options) any { return &o.KubeConfig }, "", "kubeconfig of the cluster to serve; empty, without --source: the cluster that sluice runs in, else the default kubeconfig"},
-	{"leader-elect", Run, func(o *Options) any { return &o.LeaderElect }, true, "with a cluster: only the replica that holds the Lease sluice (sluice-CLASS with another --ingress-class) writes statuses and Events; without it there must be one replica only"},
+	{"leader-elect", Run, func(o *Options) any { return &o.LeaderElect }, true, "with a cluster: only the replica that holds the Lease sluice (sluice-CLASS with --controller-class, or another --ingress-class) writes statuses and Events; without it there must be one replica only"},
 	{"log-format", Run, func(o *Options) any { return &o.LogFormat }, "text", "format of sluice's own log: text or json"},
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
 	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},
@@ -217,6 +226,9 @@ func (o *Options) validateNames() error {
 			return fmt.Errorf("--publish-address=%s: write an IP address or a host name", address)
 		}
 	}
+	if problems := validation.IsDNS1123Subdomain(o.ControllerClass); o.ControllerClass != "" && len(problems) > 0 {
+		return fmt.Errorf("--controller-class=%s: write a name of lower case letters, digits and '-'", o.ControllerClass)
+	}
 	if o.PublishService != "" && len(o.PublishAddress) > 0 {
 		return errors.New("--publish-service and --publish-address: give one of them")
 	}
@@ -258,6 +270,18 @@ func (o *Options) validateAddresses() error {
 	}
 	_, err := o.GatewayPool()
 	return err
+}
+
+// GlobalConfigMap is the namespace/name of the global ConfigMap. Only one that a flag names
+// has to exist.
+func (o *Options) GlobalConfigMap() string { return cmp.Or(o.ConfigMap, presetConfigMap) }
+
+// ControllerName is the controller of the classes that are served.
+func (o *Options) ControllerName() string {
+	if o.ControllerClass == "" {
+		return controllerName
+	}
+	return controllerName + "/" + o.ControllerClass
 }
 
 // GatewayPool are the networks of --gateway-addresses.
@@ -337,7 +361,7 @@ func (o *Options) ProcessMemory(own int64) (int64, error) {
 		return 0, nil
 	}
 	if o.MasterSocket != "" {
-		return 0, errors.New("--haproxy-memory-limit is for an HAProxy that sluice starts; with --master-socket, start HAProxy with -m MEGABYTES")
+		return 0, errors.New("--haproxy-memory-limit is for an HAProxy that sluice starts; with --master-socket, start HAProxy with -m MEGABYTES, or below sluice-init --haproxy-memory-limit")
 	}
 	quantity, err := resource.ParseQuantity(o.HAProxyMemoryLimit)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/ingress"
+	"github.com/sluice-proxy/sluice/pkg/converters/report"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/settings"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
@@ -42,9 +43,12 @@ func (m *Memo) runGlobal() {
 	g := m.global
 	v := m.view()
 	var layer settings.Layer
+	var missing []report.Finding
 	if key := m.options.ConfigMap; key != (snapshot.Key{}) {
 		if object := v.ConfigMap(key.Namespace, key.Name); object != nil {
 			layer = resolve.ConfigMapLayer(object)
+		} else if m.options.ConfigMapNamed {
+			missing = []report.Finding{report.New(report.ConfigMapMissing, key.Origin(), "the ConfigMap of global settings does not exist: all have their defaults")}
 		}
 	}
 	set, findings := settings.Globals(layer)
@@ -52,7 +56,7 @@ func (m *Memo) runGlobal() {
 	globals.AnyNamespace = m.options.AllowCrossNamespace
 	globals.LocalEndpoints = m.options.AllowLocalEndpoints
 	globals.Place = m.options.Place
-	findings = slices.Concat(findings, globals.Findings)
+	findings = slices.Concat(missing, findings, globals.Findings)
 	if g.set == nil || !set.Equal(g.set, settings.AnyScope) {
 		m.runProcess(set)
 		for _, p := range m.ports {

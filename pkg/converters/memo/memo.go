@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Class                    ingress.Class
 	ConfigMap                snapshot.Key       // the global settings
+	ConfigMapNamed           bool               // it has to exist
 	DefaultCertificate       *model.Certificate // the controller's own; required
 	DefaultCertificateSecret snapshot.Key       // serves hosts without a certificate in its place, where it can be used
 	DefaultBackendService    snapshot.Key       // serves what nobody claims, through its first port
