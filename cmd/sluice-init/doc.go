@@ -1,7 +1,7 @@
 // Command sluice-init is pid 1 of a container: it runs one command, and sees to it that
 // what the command started outlives it.
 //
-//	sluice-init [--stop-signal SIGNAL] COMMAND [ARGUMENT...]
+//	sluice-init [--stop-signal SIGNAL] [--haproxy-memory-limit BYTES] COMMAND [ARGUMENT...]
 //
 // In one container sluice and HAProxy live together. Were sluice pid 1, its death (killed
 // for memory, a bug) would end the container, and HAProxy with all its connections. As a
@@ -17,6 +17,8 @@
 //     With a second SIGTERM they get that one, too.
 //   - --stop-signal says what the command gets in place of SIGTERM. HAProxy, as the command
 //     of a container of its own, needs USR1: SIGTERM would cut its connections.
+//   - --haproxy-memory-limit is the memory of that container, from the downward API: HAProxy
+//     gets an -m for half of it, which is arithmetic that manifests can't do.
 //
 // It is a program of its own and not a command of sluice so that pid 1 is small and has
 // nothing that can fail. tini, dumb-init and catatonit reap and forward, but start nothing

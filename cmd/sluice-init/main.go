@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const usage = "usage: sluice-init [--stop-signal SIGNAL] COMMAND [ARGUMENT...]"
+const usage = "usage: sluice-init [--stop-signal SIGNAL] [--haproxy-memory-limit BYTES] COMMAND [ARGUMENT...]"
 
 // wrongCall is the exit code for a command line that makes no sense, and for a command that
 // can't be started.
@@ -41,24 +42,42 @@ func main() {
 // parse reads the command line.
 func parse(args []string) (stop syscall.Signal, command []string, err error) {
 	stop = syscall.SIGTERM
+	var more []string
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		name, value, inline := strings.Cut(args[0], "=")
 		args = args[1:]
 		if name == "--" {
 			break
 		}
-		if name != "--stop-signal" {
-			return 0, nil, fmt.Errorf("unknown flag %s", name)
-		}
 		if !inline && len(args) > 0 {
 			value, args = args[0], args[1:]
 		}
-		if stop = unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(value), "SIG")); stop == 0 {
-			return 0, nil, fmt.Errorf("--stop-signal=%s: write the name of a signal, such as USR1", value)
+		switch name {
+		case "--stop-signal":
+			if stop = unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(value), "SIG")); stop == 0 {
+				return 0, nil, fmt.Errorf("--stop-signal=%s: write the name of a signal, such as USR1", value)
+			}
+		case "--haproxy-memory-limit":
+			if more, err = memoryOf(value); err != nil {
+				return 0, nil, err
+			}
+		default:
+			return 0, nil, fmt.Errorf("unknown flag %s", name)
 		}
 	}
 	if len(args) == 0 {
 		return 0, nil, fmt.Errorf("there is no command")
 	}
-	return stop, args, nil
+	return stop, append(args, more...), nil
+}
+
+// memoryOf are the arguments that hold each process of HAProxy to half of a container's
+// memory: there are two workers while a reload is in flight.
+func memoryOf(text string) ([]string, error) {
+	const processes, unit = 2, 1 << 20
+	bytes, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || bytes < processes*unit {
+		return nil, fmt.Errorf("--haproxy-memory-limit=%s: write a number of bytes, as the downward API gives it", text)
+	}
+	return []string{"-m", strconv.FormatUint(bytes/processes/unit, 10)}, nil
 }

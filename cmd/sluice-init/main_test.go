@@ -88,7 +88,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestWrongCalls(t *testing.T) {
-	for _, args := range [][]string{{}, {"--frobnicate", "sh"}, {"--stop-signal", "NONE", "sh"}, {"--stop-signal"}, {"--stop-signal=USR1"}, {"/no/such/program"}, {"--"}} {
+	for _, args := range [][]string{{}, {"--frobnicate", "sh"}, {"--stop-signal", "NONE", "sh"}, {"--stop-signal"}, {"--stop-signal=USR1"}, {"--haproxy-memory-limit=512Mi", "sh"}, {"--haproxy-memory-limit=1024", "sh"}, {"--haproxy-memory-limit"}, {"/no/such/program"}, {"--"}} {
 		if ran := harness.Run(t, "", "sluice-init", args...); ran.Code != wrongCall || ran.Err == "" {
 			t.Errorf("%q: %+v", args, ran)
 		}
@@ -156,6 +156,13 @@ func TestSignals(t *testing.T) {
 	p.wrote("log", "ready")
 	p.signal(syscall.SIGINT)
 	p.ends(8)
+}
+
+// HAProxy gets half of the memory, in its own unit.
+func TestMemory(t *testing.T) {
+	p := run(t, `echo $0 $1 >$DIR/arguments`, "--haproxy-memory-limit", strconv.Itoa(1<<30))
+	p.ends(0)
+	p.wrote("arguments", "-m 512")
 }
 
 // Orphans that end are reaped while the command runs.

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 func newReader(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }
@@ -145,9 +146,18 @@ func (o *objects) checkPrograms(manifests string) {
 	if out, code := program(o.t, manifests, "check", "-", "--configmap", config.Namespace+"/"+config.Name); code != 0 {
 		o.t.Errorf("sluice complains about the settings: %s", out)
 	}
+	controller := "sluice-proxy.github.io/controller"
+	for _, name := range o.values("controller-class") {
+		controller += "/" + name
+	}
 	for _, class := range of[*networkingv1.IngressClass](o) {
-		if class.Spec.Controller != "sluice-proxy.github.io/controller" {
+		if class.Spec.Controller != controller {
 			o.t.Errorf("IngressClass %s is for %s", class.Name, class.Spec.Controller)
+		}
+	}
+	for _, class := range of[*gatewayv1.GatewayClass](o) {
+		if string(class.Spec.ControllerName) != controller {
+			o.t.Errorf("GatewayClass %s is for %s", class.Name, class.Spec.ControllerName)
 		}
 	}
 }

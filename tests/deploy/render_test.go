@@ -171,16 +171,21 @@ func TestManifests(t *testing.T) {
 // Values that make no sense are refused, with a word on what to do.
 func TestWrongValues(t *testing.T) {
 	wrong := map[string]struct{ values, want string }{
-		"a value that does not exist":    {"replica: 3", "replica"},
-		"a kind that does not exist":     {"kind: StatefulSet", "Deployment"},
-		"a layout that does not exist":   {"layout: three", "one-container"},
-		"root":                           {"runAsUser: 0", "runAsUser"},
-		"no address to listen on":        {"listen: {ipv4: false, ipv6: false}", "listen"},
-		"memory that is no quantity":     {"resources: {limits: {memory: much}}", "memory"},
-		"a name without a namespace":     {"defaultSSLCertificate: wildcard", "defaultSSLCertificate"},
-		"a port that does not exist":     {"listen: {http: 70000}", "http"},
-		"Prometheus kept out":            {"serviceMonitor: {enabled: true}", "networkPolicy.adminFrom"},
-		"a monitor with nothing to find": {"{serviceMonitor: {enabled: true}, adminService: {enabled: false}}", "adminService.enabled"},
+		"a value that does not exist":              {"replica: 3", "replica"},
+		"a kind that does not exist":               {"kind: StatefulSet", "Deployment"},
+		"a layout that does not exist":             {"layout: three", "one-container"},
+		"root":                                     {"runAsUser: 0", "runAsUser"},
+		"no address to listen on":                  {"listen: {ipv4: false, ipv6: false}", "listen"},
+		"memory that is no quantity":               {"resources: {limits: {memory: much}}", "memory"},
+		"a name without a namespace":               {"defaultSSLCertificate: wildcard", "defaultSSLCertificate"},
+		"a port that does not exist":               {"listen: {http: 70000}", "http"},
+		"a port for TCP that does not exist":       {"service: {tcpPorts: [99999]}", "tcpPorts"},
+		"a TCP service at no port":                 {`tcp: {"99999": "shop/postgres:5432"}`, "99999"},
+		"a name without a number":                  {"service: {tcpPorts: [postgres]}", "tcpPorts"},
+		"an admin address behind the chart's back": {"extraArgs: [--admin-address=127.0.0.1:10254]", "listen.adminHost"},
+		"an admin address that nobody gets to":     {"listen: {adminHost: 127.0.0.1}", "hostNetwork"},
+		"Prometheus kept out":                      {"serviceMonitor: {enabled: true}", "networkPolicy.adminFrom"},
+		"a monitor with nothing to find":           {"{serviceMonitor: {enabled: true}, adminService: {enabled: false}}", "adminService.enabled"},
 	}
 	for name, c := range wrong {
 		t.Run(name, func(t *testing.T) {

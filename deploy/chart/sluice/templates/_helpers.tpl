@@ -20,6 +20,12 @@
 {{- end }}
 {{- end }}
 
+{{- /* The controller of the classes that this installation serves. One with another class than the default one has a
+controller of its own, so that it leaves those of other installations alone. */}}
+{{- define "sluice.controller" -}}
+{{- eq .Values.ingressClass.name "sluice" | ternary "sluice-proxy.github.io/controller" (printf "sluice-proxy.github.io/controller/%s" .Values.ingressClass.name) }}
+{{- end }}
+
 {{- /* The Lease of the replicas, as sluice names it. */}}
 {{- define "sluice.installation" -}}
 {{- eq .Values.ingressClass.name "sluice" | ternary "sluice" (printf "sluice-%s" .Values.ingressClass.name) }}
@@ -105,13 +111,30 @@ labels:
 - --health-address={{ include "sluice.addresses" (dict "listen" .Values.listen "port" .Values.listen.health) }}
 {{- end }}
 
+{{- /* Of the admin port. The kubelet asks from the node, in two containers: it gets to a loopback address only where that is the node's. */}}
+{{- define "sluice.adminAddress" -}}
+{{- range .Values.extraArgs }}
+{{- if hasPrefix "--admin-address" . }}
+{{- fail "extraArgs: set listen.adminHost and listen.admin in place of --admin-address, so that probes know them" }}
+{{- end }}
+{{- end }}
+{{- $host := .Values.listen.adminHost }}
+{{- if and (regexMatch "^(127[.]|::1$|localhost$)" $host) (not .Values.hostNetwork) }}
+{{- fail (printf "listen.adminHost: nobody gets to %s in a pod; leave it empty, or set hostNetwork" $host) }}
+{{- end }}
+{{- contains ":" $host | ternary (printf "[%s]" $host) $host }}:{{ .Values.listen.admin }}
+{{- end }}
+
 {{- define "sluice.runArgs" -}}
 - --config-dir=/run/sluice/config
 - --state-dir=/var/lib/sluice
 {{ include "sluice.commonArgs" . }}
-- --admin-address=:{{ .Values.listen.admin }}
+- --admin-address={{ include "sluice.adminAddress" . }}
 - --configmap={{ .Release.Namespace }}/{{ include "sluice.fullname" . }}
 - --ingress-class={{ .Values.ingressClass.name }}
+{{- if ne .Values.ingressClass.name "sluice" }}
+- --controller-class={{ .Values.ingressClass.name }}
+{{- end }}
 {{- if .Values.watchIngressWithoutClass }}
 - --watch-ingress-without-class
 {{- end }}
@@ -181,12 +204,24 @@ lifecycle:
 {{- end }}
 {{- end }}
 
+{{- /* The ports of TCP services, each once: of the ConfigMap, and of Ingresses with tcp-service-port. */}}
+{{- define "sluice.tcpPorts" -}}
+{{- $ports := list }}
+{{- range $port, $_ := .Values.tcp }}
+{{- $ports = append $ports (int $port) }}
+{{- end }}
+{{- range .Values.service.tcpPorts }}
+{{- $ports = append $ports (int .) }}
+{{- end }}
+{{- toYaml (uniq $ports) }}
+{{- end }}
+
 {{- define "sluice.trafficPorts" -}}
 - {name: http, containerPort: {{ .Values.listen.http }}, protocol: TCP}
 - {name: https, containerPort: {{ .Values.listen.https }}, protocol: TCP}
 - {name: health, containerPort: {{ .Values.listen.health }}, protocol: TCP}
-{{- range $port, $_ := .Values.tcp }}
-- {name: tcp-{{ $port }}, containerPort: {{ $port }}, protocol: TCP}
+{{- range include "sluice.tcpPorts" . | fromYamlArray }}
+- {name: tcp-{{ . }}, containerPort: {{ . }}, protocol: TCP}
 {{- end }}
 {{- end }}
 
