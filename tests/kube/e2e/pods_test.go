@@ -33,6 +33,7 @@ func TestPods(t *testing.T) {
 	t.Run("a new version rolls out under load", func(t *testing.T) { rollOut(t, c) })
 	t.Run("nothing is left when it is removed", func(t *testing.T) { removed(t, c) })
 	t.Run("HAProxy may have a container of its own", func(t *testing.T) { twoContainers(t, c) })
+	t.Run("pods may be those of a DaemonSet, in the network of their nodes", func(t *testing.T) { onNodes(t, c) })
 }
 
 // rolledOut is nil if the Deployment has its pods, all of the newest template.
@@ -68,12 +69,17 @@ func podsServe(t *testing.T, c *kube.Cluster) {
 			t.Errorf("%s was restarted %d times", pod.Name, restarts)
 		}
 	}
-	// What a load balancer's controller does.
-	const patch = `{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}}`
+	balanced(t, c, `{"ip": "192.0.2.9"}`)
+	awaitAddress(t, c, "web", "192.0.2.9")
+}
+
+// balanced gives sluice's Service an address, as a load balancer's controller does.
+func balanced(t *testing.T, c *kube.Cluster, address string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"status": {"loadBalancer": {"ingress": [%s]}}}`, address)
 	if _, err := c.Client.CoreV1().Services(ownNamespace).Patch(t.Context(), "sluice", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	awaitAddress(t, c, "web", "192.0.2.9")
 }
 
 // processes are the pids of all programs of a name in the sandbox, which are those in pods.
@@ -232,6 +238,12 @@ func twoContainers(t *testing.T, c *kube.Cluster) {
 		t.Fatal(err)
 	}
 	haproxies := processes(t, "haproxy")
+	for _, pid := range haproxies {
+		// Half of the container's limit of 1 GiB.
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !strings.Contains(string(line), "\x00-m\x00512\x00") {
+			t.Errorf("the memory of HAProxy is not limited: %q, %v", line, err)
+		}
+	}
 	l := startLoad(t, b.request)
 	for _, pid := range processes(t, "sluice") {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -250,3 +262,45 @@ func twoContainers(t *testing.T, c *kube.Cluster) {
 		t.Errorf("HAProxy has pids %v, it had %v", now, haproxies)
 	}
 }
+
+// onNodes: the addresses of Ingresses are those of the nodes, and the pods have the same ports
+// one after the other.
+func onNodes(t *testing.T, c *kube.Cluster) {
+	if err := c.Client.AppsV1().Deployments(ownNamespace).Delete(t.Context(), "sluice", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, manifests := range []string{"deploy/manifests/daemonset.yaml", "tests/deploy/testdata/two-containers-host-network/golden.yaml"} {
+		apply(t, c, installed(t, manifests))
+		kube.Eventually(t, "the pod of "+manifests+" is ready", func() error {
+			d, err := c.Client.AppsV1().DaemonSets(ownNamespace).Get(t.Context(), "sluice", metav1.GetOptions{})
+			if err == nil && (d.Status.ObservedGeneration != d.Generation || d.Status.UpdatedNumberScheduled != 1 || d.Status.NumberAvailable != 1) {
+				err = fmt.Errorf("generation %d: %+v", d.Generation, d.Status)
+			}
+			return err
+		})
+		a, err := ask(nodeAddress, "http://web.test/")
+		if err := check(a, err, http.StatusOK, "web"); err != nil {
+			t.Errorf("%s: %v", manifests, err)
+		}
+		awaitAddress(t, c, "web", nodeAddress)
+	}
+	// The last one keeps its admin address for the node; the kubelet's probe gets there.
+	s := controller{address: "127.0.0.1"}
+	if err := s.ready(); err != nil {
+		t.Error(err)
+	}
+	s.address = nodeAddress
+	if err := s.ready(); err == nil {
+		t.Error("the admin address is open to others")
+	}
+	for _, pod := range sluicePods(t, c) {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.RestartCount > 0 {
+				t.Errorf("container %s was restarted: %+v", status.Name, status.LastTerminationState)
+			}
+		}
+	}
+}
+
+// nodeAddress is that of the only node.
+const nodeAddress = "10.244.0.1"

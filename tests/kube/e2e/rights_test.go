@@ -51,11 +51,15 @@ func withoutRight(t *testing.T, c *kube.Cluster, group, resource string, do func
 		}
 	}
 	set(less)
+	verb := "list"
+	if strings.Contains(resource, "/") {
+		verb = "patch"
+	}
 	// The API server's authoriser follows the roles with a delay.
 	kube.Eventually(t, "the right is gone", func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + ownNamespace + ":sluice",
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: group, Resource: resource},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource},
 		}}
 		answer, err := c.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		if err == nil && answer.Status.Allowed {
@@ -136,19 +140,23 @@ func rolesOnly(t *testing.T, c *kube.Cluster) {
 	for _, namespace := range []string{"shop", "blog"} {
 		apply(t, c, inNamespace(namespace, pod("apps", "web"), ingress("web", namespace+".test", "Prefix / web")))
 	}
-	s := newController(t, c, "roles", "10.200.2.3", "--publish-address=10.200.2.3", "--watch-namespace=shop", "--watch-namespace=blog")
+	s := newController(t, c, "roles", "10.200.2.3", "--publish-service="+ownNamespace+"/sluice", "--watch-namespace=shop", "--watch-namespace=blog",
+		"--default-ssl-certificate=certs/wildcard", "--default-backend-service=pages/fallback")
 	s.startReady(t)
+	balanced(t, c, `{"hostname": "lb.test"}`)
 	for _, namespace := range []string{"shop", "blog"} {
 		s.await(t, "http://"+namespace+".test/", http.StatusOK, "web")
 		kube.Eventually(t, "the Ingress of "+namespace+" has an address", func() error {
 			one, err := c.Client.NetworkingV1().Ingresses(namespace).Get(t.Context(), "web", metav1.GetOptions{})
-			if err == nil && len(one.Status.LoadBalancer.Ingress) == 0 {
-				err = fmt.Errorf("it has none")
+			if now := one.Status.LoadBalancer.Ingress; err == nil && (len(now) != 1 || now[0].Hostname != "lb.test") {
+				err = fmt.Errorf("it has %v", now)
 			}
 			return err
 		})
 	}
-	s.expect(t, "http://web.test/", http.StatusNotFound, "")
+	// The default backend, which does not exist: nobody serves what is elsewhere.
+	s.expect(t, "http://web.test/", http.StatusServiceUnavailable, "")
+	kube.Eventually(t, "an Event about what a flag names elsewhere", func() error { return hasEvent(t, c, "certs", "Secret/wildcard", "") })
 	s.enoughRights(t)
 }
 

@@ -68,8 +68,14 @@ func (k *Kubelet) register(n Node, index int) error {
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: plane.KubeletPort}},
 		NodeInfo:        corev1.NodeSystemInfo{KubeletVersion: "v0.0.0-sluice", OperatingSystem: "linux", Architecture: "amd64", MachineID: fmt.Sprint(index)},
 	}
-	if _, err := nodes.UpdateStatus(k.ctx, created, metav1.UpdateOptions{}); err != nil {
+	if created, err = nodes.UpdateStatus(k.ctx, created, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("status of node %s: %w", n.Name, err)
+	}
+	// The API server taints a new node as not ready. The node lifecycle controller, which does
+	// not run here, would take that away; daemon sets leave such nodes out.
+	created.Spec.Taints = nil
+	if _, err := nodes.Update(k.ctx, created, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("taints of node %s: %w", n.Name, err)
 	}
 	return nil
 }

@@ -40,6 +40,10 @@ func NewRouter() (*Router, error) {
 	if err := upLoopback(nil, LocalNetwork); err != nil {
 		return nil, err
 	}
+	// On a node, pods with its network need NET_BIND_SERVICE for that, which containers here can't have.
+	if err := openLowPorts(); err != nil {
+		return nil, fmt.Errorf("opening the router's low ports: %w", err)
+	}
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridgeName
 	// A fixed one: otherwise it follows the first pod's and changes with it, under the ARP entries of all others.
@@ -185,7 +189,7 @@ func newNamespace() (netns.NsHandle, error) {
 		runtime.LockOSThread()
 		space, err := netns.New()
 		if err == nil {
-			err = os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
+			err = openLowPorts()
 		}
 		result <- made{space, err}
 	}()
@@ -194,6 +198,11 @@ func newNamespace() (netns.NsHandle, error) {
 		return m.space, fmt.Errorf("making its namespace: %w", m.err)
 	}
 	return m.space, nil
+}
+
+// openLowPorts lets everybody in the network namespace of now listen on ports below 1024.
+func openLowPorts() error {
+	return os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 }
 
 // Namespace is a descriptor of the network namespace, for setns(2). It is the pod's own.
