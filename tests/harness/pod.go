@@ -37,6 +37,7 @@ type PodOptions struct {
 	AskClient   bool                // ask for a client certificate, and take any
 	NeedProxy   bool                // refuse connections without a header of the PROXY protocol
 	Before      func(*http.Request) // called before the answer
+	Status      func() int          // of each answer; nil: 200
 }
 
 // NewPod starts a pod on a loopback address.
@@ -54,6 +55,9 @@ func NewPodWith(t testing.TB, name string, o PodOptions) *Pod {
 		p.hits.Add(1)
 		if o.Before != nil {
 			o.Before(r)
+		}
+		if o.Status != nil {
+			w.WriteHeader(o.Status())
 		}
 		_ = json.NewEncoder(w).Encode(p.see(r))
 	}))

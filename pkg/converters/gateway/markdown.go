@@ -17,8 +17,13 @@ mode the objects stand among the other manifests. With ` + "`--gateway-addresses
 all Gateways share the addresses of the machine.
 
 A feature is one of those that the API's conformance suite knows. What is not served yet says so in the status of its object, or in
-a finding: listeners for TLS and TCP are not bound, filters RequestMirror have no effect, and a time limit of a whole request
-bounds each of its tries.
+a finding: listeners for TLS and TCP are not bound, and filters RequestMirror have no effect.
+
+What to know of a rule with retry and timeouts.request: HAProxy has no limit over several tries, so such a request goes through HAProxy
+twice, over a socket of its own, and the first way has the limit. It costs about as much as two requests, and is logged by the
+frontend _limited; one that exceeds the limit is logged by its own frontend, too, with status 504. Only methods that may be repeated
+(GET, HEAD, OPTIONS, TRACE, PUT, DELETE) are tried again, and requests that fit into one buffer. Without retry timeouts.request is the
+time that a server may take for its answer; that of connecting comes on top of it.
 
 | feature | served |
 | --- | --- |

@@ -210,8 +210,9 @@ func (m *Memo) rulesOf(v *virtualHost) []vhost.Rule {
 		for i := range rules {
 			rule := vhost.Rule{Route: route.key, Created: route.fragment.Created, Index: i, Matches: rules[i].Matches, Protects: rules[i].Closed}
 			for j := range rules[i].Targets {
-				backend := m.backends[route.backends[s.at][i][j]].backend
-				rule.Targets = append(rule.Targets, vhost.Target{Backend: backend.Name, Weight: rules[i].Targets[j].Weight})
+				backend, target := m.backends[route.backends[s.at][i][j]].backend, &rules[i].Targets[j]
+				limit := int(target.Backend.Gateway.Limit().Milliseconds())
+				rule.Targets = append(rule.Targets, vhost.Target{Backend: backend.Name, Weight: target.Weight, Limit: limit})
 				rule.Protects = rule.Protects || backend.Profile.Shape.Protects() && backend.Profile.Shape.Deny != resolve.StatusBroken
 			}
 			list = append(list, rule)

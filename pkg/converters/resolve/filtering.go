@@ -47,15 +47,16 @@ func (b *behaviour) notOffered(format string, args ...any) {
 	b.findings = append(b.findings, report.New(report.OptionUnsupported, b.ref.Origin, format, args...))
 }
 
-// filterRetry is which answers are tried again. Statuses count beside what the options say of
-// connections.
+// filterRetry is which answers are tried again. Statuses, and connections that fail, count beside
+// what the options say.
 func (b *behaviour) filterRetry(f *Filters) {
 	if f.Retry == nil {
 		return
 	}
 	own := retry(b.set)
 	own.Times = cmp.Or(f.Retry.Attempts, own.Times)
-	words := strings.Fields(own.On)
+	words := slices.DeleteFunc(strings.Fields(own.On), func(word string) bool { return word == "none" })
+	words = append(words, "conn-failure", "empty-response")
 	for _, code := range f.Retry.Codes {
 		words = append(words, strconv.Itoa(code))
 	}
@@ -65,9 +66,7 @@ func (b *behaviour) filterRetry(f *Filters) {
 	slices.Sort(words)
 	own.On = strings.Join(slices.Compact(words), " ")
 	b.shape.Retry = &own
-	if f.Timeout > 0 {
-		b.notOffered("the time limit of the request bounds each of its tries, not all of them together: set timeouts.backendRequest")
-	}
+	b.shape.AbortOnClose = b.ref.Gateway.Limit() > 0
 }
 
 // filterCORS answers preflights as the options of CORS do, in whose place it stands. With
@@ -172,7 +171,7 @@ func without(values []model.Value, slots ...string) []model.Value {
 }
 
 // filterTimeout bounds the wait for an answer: by the time of one try, and by that of the
-// request, which is the same as long as nothing is tried again.
+// request, which is the same as long as nothing is tried again; otherwise see Limit.
 func (b *behaviour) filterTimeout(f *Filters) {
 	var t time.Duration
 	for _, asked := range []time.Duration{f.TryTimeout, f.Timeout} {

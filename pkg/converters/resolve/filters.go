@@ -109,6 +109,15 @@ type Retry struct {
 	Attempts int   // tries after the first one; 0: the default
 }
 
+// Limit is the time that all tries of a request may take together; 0: there is no such limit, or
+// that of each try is the same. HAProxy has no means for it but a second way through itself.
+func (g *GatewayRef) Limit() time.Duration {
+	if g == nil || g.Filters == nil || g.Filters.Retry == nil || g.Filters.Redirect != nil {
+		return 0
+	}
+	return max(0, g.Filters.Timeout)
+}
+
 // Digest identifies the filters.
 func (f *Filters) Digest() model.Digest {
 	if f == nil {

@@ -11,8 +11,9 @@
 //	virtual host#path  --gateway-exact.map-->   action
 //	virtual host#path/ --gateway-prefix.map-->  action     the longest key
 //
-// An action is the name of a backend; "=" and the id of a weighted set; or "?" and the id of
-// a list, where the first rule of the path has conditions. A list is read by
+// An action is the name of a backend, behind "^500^" where all tries of a request may take 500 ms
+// together; "=" and the id of a weighted set; or "?" and the id of a list, where the first rule of
+// the path has conditions. A list is read by
 // rootfs/etc/sluice/templates/route.lua. Its elements are divided by ";":
 //
 //	conditions>action   taken if all conditions hold; "&" stands between two

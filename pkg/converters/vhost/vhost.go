@@ -3,6 +3,7 @@ package vhost
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,15 @@ type Rule struct {
 type Target struct {
 	Backend string
 	Weight  int
+	Limit   int // milliseconds for all tries of a request together; 0: none
+}
+
+// action leads to the backend.
+func (t *Target) action() string {
+	if t.Limit == 0 {
+		return t.Backend
+	}
+	return "^" + strconv.Itoa(t.Limit) + "^" + t.Backend
 }
 
 // Program is what the tables hold of a virtual host, by key.

@@ -30,20 +30,20 @@ func Weighted(scope string, targets []Target) (action string, entries map[string
 	}
 	switch len(used) {
 	case 0:
-		return targets[0].Backend, nil // all weights are 0: the converter left one that refuses
+		return targets[0].action(), nil // all weights are 0: the converter left one that refuses
 	case 1:
-		return used[0].Backend, nil
+		return used[0].action(), nil
 	}
 	h := model.NewHasher().Str(scope)
 	for _, t := range used {
-		h.Str(t.Backend).Int(int64(t.Weight))
+		h.Str(t.action()).Int(int64(t.Weight))
 	}
 	id := "=" + h.Digest().String()[:digits]
 	entries = map[string]string{}
 	n := 0
 	for i, slots := range shares(used) {
 		for range slots {
-			entries[id+"/"+strconv.Itoa(n)] = used[i].Backend
+			entries[id+"/"+strconv.Itoa(n)] = used[i].action()
 			n++
 		}
 	}

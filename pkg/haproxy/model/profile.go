@@ -78,6 +78,7 @@ type Shape struct {
 	TimeoutConnect time.Duration // 0: that of the base section
 	TimeoutQueue   time.Duration // 0: that of the base section
 	Retry          *Retry        `json:",omitempty"` // nil: that of the base section
+	AbortOnClose   bool          `json:",omitempty"` // "option abortonclose": no more tries once the client is gone
 	HTTPCheck      *HTTPCheck    // "option httpchk"
 	Cookie         *Cookie       // session affinity
 
