@@ -10,27 +10,14 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/tree"
 )
 
-// tables renders the map files. HAProxy splits a line at the first blank (configuration
-// manual, converter "map"). Keys and values passed token.MapKey and token.MapValue when they
-// were put into the table, as entries of lists did: here that would cost all of them each time.
+// tables renders the map files.
 func tables(in Input, t *tree.Tree) error {
 	for _, table := range in.Model.Tables {
 		path := "maps/" + table.Name + ".map"
 		if in.Old.Served != nil && slices.Contains(in.Old.Served.Tables, table) && in.keep(path, t) {
 			continue
 		}
-		size := 0
-		for e := range table.All {
-			size += len(e.Key) + len(e.Value) + 2
-		}
-		text := make([]byte, 0, size)
-		for e := range table.All {
-			text = append(text, e.Key...)
-			text = append(text, ' ')
-			text = append(text, e.Value...)
-			text = append(text, '\n')
-		}
-		t.Add(tree.NewFile(path, tree.Map, text))
+		t.Add(tree.NewFile(path, tree.Map, table.Text()))
 	}
 	return nil
 }

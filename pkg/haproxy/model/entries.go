@@ -12,9 +12,34 @@ import (
 // a hundred thousand routes copies some hundred entries, and so much is compared.
 type Table struct {
 	Name   string
-	chunks [][]Entry // none is empty
-	size   int
+	chunks []chunk // none is empty
+	size   int     // entries
+	bytes  int     // of the text
 }
+
+// chunk holds its text too: the map file is written anew with each change, and to collect
+// ten thousand keys from all over the heap takes longer than everything else together.
+type chunk struct {
+	entries []Entry
+	text    []byte
+}
+
+func newChunk(entries []Entry) chunk {
+	size := 0
+	for _, e := range entries {
+		size += len(e.Key) + len(e.Value) + len(" \n")
+	}
+	text := make([]byte, 0, size)
+	for _, e := range entries {
+		text = append(text, e.Key...)
+		text = append(text, ' ')
+		text = append(text, e.Value...)
+		text = append(text, '\n')
+	}
+	return chunk{entries, text}
+}
+
+func (c chunk) last() string { return c.entries[len(c.entries)-1].Key }
 
 // Entry is one line of a map file.
 type Entry struct{ Key, Value string }
@@ -36,13 +61,24 @@ func (t *Table) Len() int { return t.size }
 
 // All yields the entries in order.
 func (t *Table) All(yield func(Entry) bool) {
-	for _, chunk := range t.chunks {
-		for _, e := range chunk {
+	for _, c := range t.chunks {
+		for _, e := range c.entries {
 			if !yield(e) {
 				return
 			}
 		}
 	}
+}
+
+// Text is the map file. HAProxy splits a line at the first blank (configuration manual,
+// converter "map"). Keys and values passed token.MapKey and token.MapValue when they were put
+// into the table: here that would cost all of them each time.
+func (t *Table) Text() []byte {
+	text := make([]byte, 0, t.bytes)
+	for _, c := range t.chunks {
+		text = append(text, c.text...)
+	}
+	return text
 }
 
 // Lookup is the value of a key.
@@ -51,18 +87,17 @@ func (t *Table) Lookup(key string) (string, bool) {
 	if at == len(t.chunks) {
 		return "", false
 	}
-	i, found := slices.BinarySearchFunc(t.chunks[at], key, compareKey)
+	entries := t.chunks[at].entries
+	i, found := slices.BinarySearchFunc(entries, key, compareKey)
 	if !found {
 		return "", false
 	}
-	return t.chunks[at][i].Value, true
+	return entries[i].Value, true
 }
 
 // chunkOf is the first chunk that does not end before a key.
 func (t *Table) chunkOf(key string) int {
-	at, _ := slices.BinarySearchFunc(t.chunks, key, func(chunk []Entry, key string) int {
-		return compareKey(chunk[len(chunk)-1], key)
-	})
+	at, _ := slices.BinarySearchFunc(t.chunks, key, func(c chunk, key string) int { return cmp.Compare(c.last(), key) })
 	return at
 }
 
@@ -77,31 +112,34 @@ type Edit struct {
 func (t *Table) With(edits []Edit) *Table {
 	edits = slices.Clone(edits)
 	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.Key, b.Key) })
-	next := &Table{Name: t.Name, chunks: make([][]Entry, 0, len(t.chunks)+1), size: t.size}
+	next := &Table{Name: t.Name, chunks: make([]chunk, 0, len(t.chunks)+1), size: t.size, bytes: t.bytes}
 	changed, from := false, 0
 	for len(edits) > 0 {
 		// What goes behind the last entry belongs to the last chunk.
 		at := max(min(t.chunkOf(edits[0].Key), len(t.chunks)-1), 0)
 		next.chunks = append(next.chunks, t.chunks[from:at]...)
 		from = at
-		var old []Entry
+		var old chunk // of no entries: the table is empty
 		n := len(edits)
 		if at < len(t.chunks) {
 			old = t.chunks[at]
 			from++
 			if from < len(t.chunks) {
-				last := old[len(old)-1].Key
-				n, _ = slices.BinarySearchFunc(edits, last+"\x00", func(e Edit, key string) int { return cmp.Compare(e.Key, key) })
+				n, _ = slices.BinarySearchFunc(edits, old.last()+"\x00", func(e Edit, key string) int { return cmp.Compare(e.Key, key) })
 			}
 		}
-		chunk, differs := merge(old, edits[:n])
+		merged, differs := merge(old.entries, edits[:n])
 		edits = edits[n:]
 		if !differs {
-			chunk = old
+			if len(old.entries) > 0 {
+				next.chunks = append(next.chunks, old)
+			}
+			continue
 		}
-		changed = changed || differs
-		next.size += len(chunk) - len(old)
-		next.chunks = appendSplit(next.chunks, chunk)
+		changed = true
+		next.size -= len(old.entries)
+		next.bytes -= len(old.text)
+		next.add(merged)
 	}
 	if !changed {
 		return t
@@ -133,16 +171,19 @@ func merge(old []Entry, edits []Edit) (merged []Entry, differs bool) {
 	return append(merged, old...), differs
 }
 
-// appendSplit puts entries behind chunks, in as many as they need.
-func appendSplit(chunks [][]Entry, entries []Entry) [][]Entry {
-	for len(entries) > 2*chunkSize {
-		chunks = append(chunks, entries[:chunkSize:chunkSize])
-		entries = entries[chunkSize:]
+// add puts entries behind the others, in as many chunks as they need.
+func (t *Table) add(entries []Entry) {
+	for len(entries) > 0 {
+		n := len(entries)
+		if n > 2*chunkSize {
+			n = chunkSize
+		}
+		c := newChunk(entries[:n:n])
+		t.chunks = append(t.chunks, c)
+		t.size += n
+		t.bytes += len(c.text)
+		entries = entries[n:]
 	}
-	if len(entries) > 0 {
-		chunks = append(chunks, entries)
-	}
-	return chunks
 }
 
 // Diff are the edits that make t of old, sorted by key. A nil table is an empty one.
@@ -184,7 +225,7 @@ func (t *Table) Diff(old *Table) []Edit {
 
 // cursor walks through a table.
 type cursor struct {
-	chunks [][]Entry
+	chunks []chunk
 	at     int // in the first of them
 }
 
@@ -193,11 +234,11 @@ func (c *cursor) head() *Entry {
 	if len(c.chunks) == 0 {
 		return nil
 	}
-	return &c.chunks[0][c.at]
+	return &c.chunks[0].entries[c.at]
 }
 
 func (c *cursor) next() {
-	if c.at++; c.at == len(c.chunks[0]) {
+	if c.at++; c.at == len(c.chunks[0].entries) {
 		c.chunks, c.at = c.chunks[1:], 0
 	}
 }
@@ -207,7 +248,7 @@ func (c *cursor) same(other cursor) bool {
 	if len(c.chunks) == 0 || len(other.chunks) == 0 || c.at > 0 || other.at > 0 {
 		return false
 	}
-	a, b := c.chunks[0], other.chunks[0]
+	a, b := c.chunks[0].entries, other.chunks[0].entries
 	return &a[0] == &b[0] && len(a) == len(b)
 }
 

@@ -32,4 +32,3 @@ func LeadsTo(table, value string) string {
 	}
 	return ""
 }
-

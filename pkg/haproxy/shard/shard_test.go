@@ -154,7 +154,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("backends: %+v", a)
 	}
 	want := []*model.Table{model.NewTable("hosts", model.Entry{Key: "a.example", Value: "t"}, model.Entry{Key: "b.example", Value: "-"})}
-	if diff := cmp.Diff(want, m.Tables, cmp.AllowUnexported(model.Table{})); diff != "" {
+	if diff := cmp.Diff(want, m.Tables, cmp.Transformer("text", (*model.Table).Text)); diff != "" {
 		t.Error(diff)
 	}
 	if len(m.CrtList) != 2 || len(m.CrtList[1].Hosts) != 2 || m.Profiles[0].Name != "p_1" || m.Lists[0].Name != "x" {
