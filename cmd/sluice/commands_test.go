@@ -159,6 +159,14 @@ func TestDiff(t *testing.T) {
 
 	got = call(t, more+harness.Ingress("more", "b.example", "more", "balance-algorithm", "leastconn"), "diff", "-", "--against", tree)
 	got.expect(t, 1, "reload: new profile: p_", "")
+
+	guarded := good + harness.Ingress("web", "a.example", "web", "allowlist-source-range", "10.0.0.0/8")
+	call(t, guarded, "render", "-", "--out", tree).expect(t, 0, "", "")
+	got = call(t, good+harness.Ingress("web", "a.example", "web", "allowlist-source-range", "10.0.0.0/8", "balance-algorithm", "leastconn"), "diff", "-", "--against", tree)
+	got.expect(t, 1, "it can't be told whether the old worker protects these routes", "")
+	if strings.Contains(got.out, "get a protection") {
+		t.Errorf("only the balance algorithm changed: %s", got.out)
+	}
 }
 
 func TestDiffOfEqualSides(t *testing.T) {

@@ -11,6 +11,7 @@ const Denied = "_denied"
 // such a route leads to nobody there.
 func (in Input) tighten() []RuntimeCommand {
 	var commands []RuntimeCommand
+	reason := "routes get a protection that the old worker does not know"
 	for _, name := range [...]string{model.TableExact, model.TablePrefix, model.TableHosts} {
 		old := table(in.Old.Served, name)
 		edit := EditMap{Map: name}
@@ -23,6 +24,9 @@ func (in Input) tighten() []RuntimeCommand {
 			switch wanted := model.LeadsTo(name, *e.Value); {
 			case in.protectsMore(before, wanted):
 				e.Value = &denied
+				if in.nameOnly(before) {
+					reason = "it can't be told whether the old worker protects these routes as it should"
+				}
 			case wanted == "" && known && model.LeadsTo(name, before) != "" && len(commands) > 0:
 				// Not all paths of the host lead to one backend any more: they are looked up.
 			default:
@@ -31,7 +35,7 @@ func (in Input) tighten() []RuntimeCommand {
 			edit.Edits = append(edit.Edits, e)
 		}
 		if len(edit.Edits) > 0 {
-			commands = append(commands, RuntimeCommand{edit, "routes get a protection that the old worker does not know"})
+			commands = append(commands, RuntimeCommand{edit, reason})
 		}
 	}
 	return commands
@@ -46,4 +50,12 @@ func (in Input) protectsMore(before, after string) bool {
 	}
 	old := in.Old.Served.Backends.Lookup(before)
 	return old == nil || old.Profile.Shape.Protection() != wanted.Profile.Shape.Protection()
+}
+
+// nameOnly tells whether of a served backend's profile nothing but the name is known: it was
+// read in files that another process wrote. Shapes without anything belong to the default
+// profile alone.
+func (in Input) nameOnly(name string) bool {
+	old := in.Old.Served.Backends.Lookup(name)
+	return old != nil && old.Profile.Name != model.DefaultProfile && old.Profile.Shape.Digest() == model.Shape{}.Digest()
 }
