@@ -48,6 +48,8 @@ func TestRetriesAndTimeLimits(t *testing.T) {
 			rule("/fine", "attempts: 2", "request: 5s", "web"),
 			"{matches: [{path: {value: /one}}], timeouts: {request: 300ms}, " + to("slow") + "}",
 		}, ","))
+		protected := routeOf("protected", "p.example", rule("/", "attempts: 2", "request: 5s", "web"))
+		manifests += strings.Replace(protected, "namespace: test,", `namespace: test, annotations: {sluice-proxy.github.io/allowlist-source-range: 127.0.0.2},`, 1)
 		c := start(t, binary, map[string]string{"a.yaml": manifests}, "--gateway-addresses", "127.0.0.1")
 		for _, r := range []struct {
 			path   string
@@ -92,6 +94,9 @@ func TestRetriesAndTimeLimits(t *testing.T) {
 		if h := seen.Headers; seen.Pod != "web" || seen.Path != "/fine/%41?q=1" || seen.Host != "r.example:99" || h.Get("X-Forwarded-For") != "127.0.0.1" ||
 			h.Get("X-Real-Ip") != "127.0.0.1" || h.Get("X-Forwarded-Proto") != "http" || h.Get("Sluice-Backend")+h.Get("Sluice-Https") != "" {
 			t.Errorf("the pod saw %+v", seen)
+		}
+		for source, want := range map[string]int{"127.0.0.1": 403, "127.0.0.2": 200} { // the second way knows the client
+			gets(t, harness.Ask{Address: address, Source: source, Host: "p.example", Path: "/"}, want)
 		}
 	})
 }
