@@ -147,11 +147,15 @@ func (a *Apply) writeFiles(p *plan.Plan) error {
 		return a.restage(p)
 	}
 	b := a.cfg.Folder.Batch()
-	for _, w := range p.Writes {
-		if err := b.Write(w.File); err != nil {
-			return err
-		}
-		a.wrote(w.File.Kind)
+	list := make([]tree.File, len(p.Writes))
+	for i, w := range p.Writes {
+		list[i] = w.File
+	}
+	if err := b.WriteAll(list); err != nil {
+		return err
+	}
+	for _, file := range list {
+		a.wrote(file.Kind)
 	}
 	if err := b.Sync(); err != nil {
 		return err

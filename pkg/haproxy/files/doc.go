@@ -14,8 +14,9 @@
 // point leaves whole files only. Files below certs/, and those whose content is a
 // secret, have mode 0600 from their creation, whatever the umask; the others 0644.
 //
-// What must survive a loss of power is synced: each file before its rename, each folder
-// once per batch (Batch.Sync), and a generation as a whole before the swap. Two kinds
+// What must survive a loss of power is synced: each file before its rename, the files of
+// a batch together before the first rename (Batch.WriteAll), each folder once per batch
+// (Batch.Sync), and a generation as a whole before the swap. Two kinds
 // of files are not synced, since HAProxy does not outlive a loss of power and nothing
 // is lost with them: maps/sluice.map, which then just tells that a full start is
 // needed, and the registry, whose damaged records cost one rewrite of their shards.

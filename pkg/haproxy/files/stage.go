@@ -136,11 +136,7 @@ func (s *stage) write(path string, content []byte, file tree.File) error {
 
 func (s *stage) sync() error {
 	if len(s.loose) > syncAllAbove {
-		d, err := os.Open(s.batch.root)
-		if err != nil {
-			return err
-		}
-		return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+		return syncFileSystem(s.batch.root)
 	}
 	for _, path := range s.loose {
 		if err := syncFile(path); err != nil {
@@ -148,6 +144,15 @@ func (s *stage) sync() error {
 		}
 	}
 	return s.batch.Sync()
+}
+
+// syncFileSystem syncs all of the file system that a folder stands on.
+func syncFileSystem(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
 }
 
 func syncFile(path string) error {

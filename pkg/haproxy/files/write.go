@@ -28,6 +28,11 @@ func FaultPoints() []string {
 // hidden files when it loads a folder.
 func temporary(name string) string { return "." + name + ".tmp" }
 
+// temporaryPath is where a file stands until it is complete.
+func temporaryPath(path string) string {
+	return filepath.Join(filepath.Dir(path), temporary(filepath.Base(path)))
+}
+
 func isTemporary(name string) bool {
 	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp")
 }
@@ -41,7 +46,7 @@ type options struct {
 // replace writes a file under its temporary name and renames it. It does not sync the
 // folder.
 func replace(path string, content []byte, o options) error {
-	temp := filepath.Join(filepath.Dir(path), temporary(filepath.Base(path)))
+	temp := temporaryPath(path)
 	if err := create(temp, content, o); err != nil {
 		return err
 	}
@@ -145,32 +150,93 @@ func (b *Batch) Write(file tree.File) error {
 	return b.write(file, options{mode: modeOf(file), sync: true, fault: b.folder.fault})
 }
 
+// WriteAll replaces files, which must have their content, in the given order. All are
+// written under their temporary names, then synced together, and only then renamed: so each
+// prefix of the renames is on the disk in full, and many files cost about one sync.
+func (b *Batch) WriteAll(list []tree.File) (err error) {
+	paths := make([]string, 0, len(list))
+	defer func() {
+		if err != nil {
+			for _, path := range paths {
+				err = errors.Join(err, ignoreGone(os.Remove(temporaryPath(path))))
+			}
+		}
+	}()
+	for _, file := range list {
+		path, content, err := b.prepare(file)
+		if err != nil {
+			return err
+		}
+		if err := create(temporaryPath(path), content, options{mode: modeOf(file)}); err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
+		paths = append(paths, path)
+		b.folder.fault("file written")
+	}
+	temps := make([]string, len(paths))
+	for i, path := range paths {
+		temps[i] = temporaryPath(path)
+	}
+	if err := b.syncFiles(temps); err != nil {
+		return fmt.Errorf("sync files: %w", err)
+	}
+	for _, path := range paths {
+		if err := os.Rename(temporaryPath(path), path); err != nil {
+			return fmt.Errorf("rename: %w", err)
+		}
+		b.dirs[filepath.Dir(path)] = true
+		b.folder.fault("file renamed")
+	}
+	return nil
+}
+
+// syncFiles makes the content of files last.
+func (b *Batch) syncFiles(paths []string) error {
+	if len(paths) > syncAllAbove {
+		return syncFileSystem(b.root)
+	}
+	for _, path := range paths {
+		if err := syncFile(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // WriteLoose replaces a file that need not survive a loss of power. It is not synced.
 func (b *Batch) WriteLoose(file tree.File) error {
 	return b.write(file, options{mode: modeOf(file), fault: b.folder.fault})
 }
 
-func (b *Batch) write(file tree.File, o options) error {
-	path, err := b.path(file.Path)
-	if err != nil {
-		return err
+// prepare finds out what is to be written where, and makes the folder.
+func (b *Batch) prepare(file tree.File) (path string, content []byte, err error) {
+	if path, err = b.path(file.Path); err != nil {
+		return "", nil, err
 	}
-	content := file.Bytes()
+	content = file.Bytes()
 	if content == nil && file.Size != 0 {
-		return fmt.Errorf("write %s: its content is not known", file.Path)
+		return "", nil, fmt.Errorf("write %s: its content is not known", file.Path)
 	}
 	dir := filepath.Dir(path)
 	if _, err := os.Lstat(dir); err != nil {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("write %s: %w", file.Path, err)
+			return "", nil, fmt.Errorf("write %s: %w", file.Path, err)
 		}
 		b.dirs[filepath.Dir(dir)] = true
+	}
+	return path, content, nil
+}
+
+func (b *Batch) write(file tree.File, o options) error {
+	path, content, err := b.prepare(file)
+	if err != nil {
+		return err
 	}
 	if err := replace(path, content, o); err != nil {
 		return fmt.Errorf("write %s: %w", file.Path, err)
 	}
 	if o.sync {
-		b.dirs[dir] = true
+		b.dirs[filepath.Dir(path)] = true
 	}
 	return nil
 }
