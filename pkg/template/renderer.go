@@ -25,11 +25,15 @@ type Renderer struct {
 }
 
 // rendered are the sections of the backends of a bucket. A bucket never changes, so its
-// pointer says all.
+// pointer says all, and so does that of a backend.
 type rendered struct {
-	bucket *model.Bucket
-	text   []byte
+	bucket   *model.Bucket
+	text     []byte
+	sections map[*model.Backend]span // where they stand in the text
 }
+
+// span is a part of a text, in bytes.
+type span struct{ from, to int }
 
 // New parses the templates of a folder. An error names the file and line to correct.
 func New(folder fs.FS) (*Renderer, error) {
@@ -180,9 +184,12 @@ func (r *Renderer) Shard(layout shard.Layout, i int) ([]byte, error) {
 	return bytes.Join(parts, []byte("\n")), nil
 }
 
-// bucket are the sections of the backends of a bucket, with an empty line between two.
+// bucket are the sections of the backends of a bucket, with an empty line between two. Of
+// those that did not change the text is taken over: where a thousand backends change at once,
+// nearly all buckets do.
 func (r *Renderer) bucket(n int, bucket *model.Bucket) ([]byte, error) {
-	if last := &r.buckets[n]; last.bucket == bucket {
+	last := &r.buckets[n]
+	if last.bucket == bucket {
 		return last.text, nil
 	}
 	size := 0
@@ -191,16 +198,21 @@ func (r *Renderer) bucket(n int, bucket *model.Bucket) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	text.Grow(size)
+	sections := make(map[*model.Backend]span, len(bucket.Backends))
 	for i, b := range bucket.Backends {
 		if i > 0 {
 			text.WriteByte('\n')
 		}
-		if err := r.execute(&text, "backends", b); err != nil {
+		from := text.Len()
+		if old, ok := last.sections[b]; ok {
+			text.Write(last.text[old.from:old.to])
+		} else if err := r.execute(&text, "backends", b); err != nil {
 			return nil, err
 		}
+		sections[b] = span{from, text.Len()}
 	}
-	r.buckets[n] = rendered{bucket, text.Bytes()}
-	return text.Bytes(), nil
+	*last = rendered{bucket, text.Bytes(), sections}
+	return last.text, nil
 }
 
 // lineSize is the usual length of a line of a section, in bytes.
