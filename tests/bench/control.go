@@ -30,6 +30,7 @@ func (b *bench) control(ctx context.Context) error {
 		func() error { return b.scratch(all) },
 		func() error { return b.restart(ctx, all) },
 		func() error { return b.endpoints(ctx, few, all) },
+		func() error { return b.latency(ctx, all) },
 		func() error { return b.added(ctx, all) },
 		func() error { return b.global(ctx, all) },
 		func() error { return b.memory(few, all) },
@@ -40,6 +41,16 @@ func (b *bench) control(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// latencyOnly measures no more than the time from events to commands.
+func (b *bench) latencyOnly(ctx context.Context) error {
+	all, err := b.begin(ctx, "all", b.services)
+	if err != nil {
+		return err
+	}
+	defer all.stop()
+	return b.profiled(func() error { return b.latency(ctx, all) })
 }
 
 // world is a rig with the objects that it serves.

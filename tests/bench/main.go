@@ -65,7 +65,7 @@ func newBench(args []string) (*bench, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&b.quick, "quick", false, "1 000 Services and no requests: does the bench itself work?")
 	flags.StringVar(&b.out, "out", "", "write the page with the results to this `file`")
-	flags.StringVar(&b.part, "part", "all", "what to measure: all, control or requests")
+	flags.StringVar(&b.part, "part", "all", "what to measure: all, control, latency (a part of control) or requests")
 	flags.StringVar(&b.profile, "cpuprofile", "", "write a CPU profile of the changes of one endpoint to this `file`")
 	flags.IntVar(&b.rounds, "rounds", 5, "rounds of each measurement that is repeated")
 	verbose := flags.Bool("v", false, "log what the controller does")
@@ -99,12 +99,17 @@ func (b *bench) run(ctx context.Context) (err error) {
 	defer os.RemoveAll(b.dir)
 	spread(b.dir)
 	fmt.Printf("%d cores, %s; HAProxy %s and %s\n", runtime.NumCPU(), runtime.Version(), version(b.binaries["3.2"]), version(b.binaries["3.4"]))
-	if b.part != "requests" {
+	if b.part == "latency" {
+		if err := b.latencyOnly(ctx); err != nil {
+			return err
+		}
+	}
+	if b.part == "all" || b.part == "control" {
 		if err := b.control(ctx); err != nil {
 			return err
 		}
 	}
-	if b.part != "control" {
+	if b.part == "all" || b.part == "requests" {
 		if err := b.requests(ctx); err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ type rig struct {
 	apply      *apply.Apply
 	registry   int               // files written in the registry folder
 	files      map[tree.Kind]int // files written in the configuration folder
+	told       time.Time         // when the worker had acknowledged the commands of the last batch
 }
 
 // newRig prepares the folders; nothing runs yet.
@@ -77,8 +78,11 @@ func (r *rig) up(ctx context.Context) error {
 		Metrics: apply.Metrics{FileWritten: func(kind tree.Kind) { r.files[kind]++ }},
 		Check:   func(ctx context.Context, confDir string) error { return process.Check(ctx, binary, confDir) },
 		Fault: func(point string) {
-			if point == "registry written" {
+			switch point {
+			case "registry written":
 				r.registry++
+			case "commands sent":
+				r.told = time.Now()
 			}
 		},
 	})
