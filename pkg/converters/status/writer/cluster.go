@@ -29,7 +29,7 @@ const (
 // doubles each time.
 const (
 	firstRetry = 200 * time.Millisecond
-	lastRetry  = 5 * time.Minute
+	lastRetry  = time.Minute
 )
 
 // Metrics are told what is done; nil functions are not called.
