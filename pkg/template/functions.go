@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,6 +30,10 @@ func functions() template.FuncMap {
 		"corsOrigin": corsOrigin,
 		"unlessSaid": unlessSaid,
 		"anyTCP":     anyTCP,
+		"anyBehind":  anyBehind,
+		"handOn":     handOn,
+		"logOf":      logOf,
+		"socket":     behind,
 		"anyGateway": anyGateway,
 		"labels":     labels,
 	}
@@ -151,6 +156,29 @@ func anyTCP(profiles []*model.Profile) bool {
 	return slices.ContainsFunc(profiles, func(p *model.Profile) bool { return p.Shape.TCP })
 }
 
+// anyBehind tells whether a frontend hands connections on to another one.
+func anyBehind(frontends []*model.TCPFrontend) bool {
+	return slices.ContainsFunc(frontends, func(f *model.TCPFrontend) bool { return len(f.HandsTo) > 0 })
+}
+
+// handOn is the backend that leads to a frontend.
+func handOn(frontend string) string { return model.HandOn + frontend }
+
+// behind is the address of a frontend that stands behind another one: a socket in the folder
+// that is sluice's alone. Its name is short, since the path of a socket must be.
+func behind(runDir, frontend string) string {
+	return "unix@" + runDir + "/" + model.DigestOf([]byte(frontend)).String()[:16] + ".sock"
+}
+
+// logOf is how connections of a frontend are logged: not at all, as "option tcplog" does, or by
+// a format.
+func logOf(process model.Process, f *model.TCPFrontend) string {
+	if len(process.LogTargets) == 0 {
+		return ""
+	}
+	return cmp.Or(f.LogFormat, "tcplog")
+}
+
 // anyGateway tells whether a frontend serves a Gateway: then the Lua is loaded.
 func anyGateway(frontends []*model.Frontend) bool {
 	return slices.ContainsFunc(frontends, func(f *model.Frontend) bool { return f.Gateway })
@@ -158,9 +186,9 @@ func anyGateway(frontends []*model.Frontend) bool {
 
 // labels are the numbers of labels that the wildcards of a frontend may have behind their
 // star, the most specific one first.
-func labels(f *model.Frontend) []int {
+func labels(most int) []int {
 	var list []int
-	for n := f.Labels; n > 0; n-- {
+	for n := most; n > 0; n-- {
 		list = append(list, n)
 	}
 	return list

@@ -12,8 +12,8 @@ func claims() map[string]bool {
 		"ReferenceGrant": true,
 		"HTTPRoute":      true,
 		"GRPCRoute":      true,
-		"TLSRoute":       false,
-		"TCPRoute":       false,
+		"TLSRoute":       true,
+		"TCPRoute":       true,
 		"UDPRoute":       false,
 
 		"GatewayAddressEmpty":                                        true,
@@ -57,8 +57,8 @@ func claims() map[string]bool {
 		"HTTPRouteSchemeRedirect":                   true,
 
 		"GRPCRouteNamedRouteRule": true,
-		"TLSRouteModeMixed":       false,
-		"TLSRouteModeTerminate":   false,
+		"TLSRouteModeMixed":       true,
+		"TLSRouteModeTerminate":   true,
 	}
 }
 

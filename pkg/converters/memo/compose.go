@@ -22,7 +22,8 @@ func (m *Memo) compose() *model.Model {
 	frontends := m.frontendList()
 	m.preload(frontends)
 	replace(!model.Same(next.Frontends, frontends), func() { next.Frontends = frontends })
-	replace(!model.Same(next.TCP, m.frontends), func() { next.TCP = m.frontends })
+	tcp := m.tcpList()
+	replace(!model.Same(next.TCP, tcp), func() { next.TCP = tcp })
 	replace(!model.Same(next.UDP, m.units.udpModels), func() { next.UDP = m.units.udpModels })
 	shards := m.global.set.Int("backend-shards")
 	replace(next.Shards != shards, func() { next.Shards = shards })
@@ -59,7 +60,7 @@ func (m *Memo) preload(frontends []*model.Frontend) {
 	wanted := slices.ContainsFunc(frontends, func(f *model.Frontend) bool { return f.Gateway })
 	switch {
 	case wanted && m.heldBroken == nil:
-		_, m.heldBroken = m.pools.holdProfile(model.NewProfile(model.Shape{Deny: resolve.StatusBroken}), nil)
+		_, m.heldBroken = m.pools.holdProfile(model.NewProfile(model.Shape{Deny: resolve.StatusBroken}))
 	case !wanted && m.heldBroken != nil:
 		m.pools.release(m.heldBroken)
 		m.heldBroken = nil

@@ -14,6 +14,9 @@
 // one when its rules or the names of its backends change), and tells in Statuses what only it
 // knows: addresses and the numbers of attached routes.
 //
+// Listeners of several protocols may share a port; which frontend then has it, and which stand
+// behind that one, is decided in sharing.go.
+//
 // Facts across objects are decided in the fold and nowhere else: which of several objects
 // gets a path or the certificate of a host (the older one, then by namespace and name),
 // what the flags of a host are, which profiles, lists and files are in use. Whatever can

@@ -99,7 +99,8 @@ func (w *world) equalsScratch() {
 func everything(s *snapshot.Snapshot) []snapshot.Key {
 	var keys []snapshot.Key
 	for _, kind := range []snapshot.Kind{snapshot.ConfigMap, snapshot.Ingress, snapshot.IngressClass, snapshot.Service, snapshot.EndpointSlice, snapshot.Secret,
-		snapshot.GatewayClass, snapshot.Gateway, snapshot.HTTPRoute, snapshot.GRPCRoute, snapshot.UDPRoute, snapshot.BackendTLSPolicy} {
+		snapshot.GatewayClass, snapshot.Gateway, snapshot.HTTPRoute, snapshot.GRPCRoute, snapshot.TLSRoute, snapshot.TCPRoute, snapshot.UDPRoute,
+		snapshot.ListenerSet, snapshot.ReferenceGrant, snapshot.BackendTLSPolicy} {
 		keys = append(keys, s.Keys(kind)...)
 	}
 	return keys
@@ -144,6 +145,14 @@ func keyOf(object any) snapshot.Key {
 		return snapshot.Key{Kind: snapshot.UDPRoute, Namespace: o.Namespace, Name: o.Name}
 	case *gatewayv1.GRPCRoute:
 		return snapshot.Key{Kind: snapshot.GRPCRoute, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.TLSRoute:
+		return snapshot.Key{Kind: snapshot.TLSRoute, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.TCPRoute:
+		return snapshot.Key{Kind: snapshot.TCPRoute, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.ListenerSet:
+		return snapshot.Key{Kind: snapshot.ListenerSet, Namespace: o.Namespace, Name: o.Name}
+	case *gatewayv1.ReferenceGrant:
+		return snapshot.Key{Kind: snapshot.ReferenceGrant, Namespace: o.Namespace, Name: o.Name}
 	}
 	panic(fmt.Sprintf("no key for %T", object))
 }

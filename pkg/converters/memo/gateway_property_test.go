@@ -26,7 +26,7 @@ func parsed[T any](t interface{ Fatal(...any) }, text string) *T {
 
 // gatewayObject draws an object of a world in which Gateways and routes collide.
 func (u *universe) gatewayObject() any {
-	switch u.pick("kind", "route", "route", "route", "grpc", "udp", "udp", "policy", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
+	switch u.pick("kind", "route", "route", "route", "grpc", "tls", "tcp", "udp", "udp", "set", "grant", "policy", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
 	case "route":
 		route := parsed[gatewayv1.HTTPRoute](u.t, u.route())
 		route.ObjectMeta = u.meta("a")
@@ -40,13 +40,29 @@ func (u *universe) gatewayObject() any {
 			"}, {name: '"+u.pick("other", "x", "y", "z")+"', port: "+u.pick("to", "80", "81")+"}]}]}")
 		route.ObjectMeta = u.meta("a")
 		return route
+	case "tls":
+		route := parsed[gatewayv1.TLSRoute](u.t, "spec: {parentRefs: ["+u.parentOf()+"], hostnames: ["+u.pick("hosts", "", "a.example.com", "'*.example.com'", "a.example.com, b.sub.example.com")+"], rules: ["+u.connections()+"]}")
+		route.ObjectMeta = u.meta("a")
+		return route
+	case "tcp":
+		route := parsed[gatewayv1.TCPRoute](u.t, "spec: {parentRefs: ["+u.parentOf()+"], rules: ["+u.connections()+"]}")
+		route.ObjectMeta = u.meta("a")
+		return route
+	case "set":
+		set := parsed[gatewayv1.ListenerSet](u.t, "spec: {parentRef: {name: '"+u.pick("parent", "x", "y")+"'}, listeners: ["+u.listeners()+"]}")
+		set.ObjectMeta = u.meta("a")
+		return set
+	case "grant":
+		grant := parsed[gatewayv1.ReferenceGrant](u.t, "spec: {from: [{group: gateway.networking.k8s.io, kind: "+u.pick("from", "TCPRoute", "TLSRoute")+", namespace: a}], to: [{group: '', kind: Service}]}")
+		grant.ObjectMeta = u.meta("b")
+		return grant
 	case "policy":
 		p := parsed[gatewayv1.BackendTLSPolicy](u.t, "spec: {targetRefs: [{group: '', kind: Service, name: '"+u.pick("target", "x", "y", "z")+"'}], validation: {hostname: a.example.com, "+
 			u.pick("authority", "wellKnownCACertificates: System", "caCertificateRefs: [{group: '', kind: ConfigMap, name: gone}]")+"}}")
 		p.ObjectMeta = u.meta("a")
 		return p
 	case "gateway":
-		gw := parsed[gatewayv1.Gateway](u.t, "spec: {gatewayClassName: "+u.pick("class", "sluice", "sluice", "other")+u.pick("address", "", "", ", addresses: [{value: 10.0.0.1}]", ", addresses: [{value: 10.0.0.9}]")+", listeners: ["+u.listeners()+"]}")
+		gw := parsed[gatewayv1.Gateway](u.t, "spec: {gatewayClassName: "+u.pick("class", "sluice", "sluice", "other")+u.pick("sets", "", ", allowedListeners: {namespaces: {from: Same}}")+u.pick("address", "", "", ", addresses: [{value: 10.0.0.1}]", ", addresses: [{value: 10.0.0.9}]")+", listeners: ["+u.listeners()+"]}")
 		gw.ObjectMeta = u.meta("a")
 		return gw
 	case "class":
@@ -77,10 +93,20 @@ func (u *universe) gatewayObject() any {
 func (u *universe) listeners() string {
 	var list []string
 	for _, name := range []string{"one", "two", "three"}[:rapid.IntRange(1, 3).Draw(u.t, "listeners")] {
-		text := "{name: " + name + ", port: " + u.pick("port", "80", "8080") + ", hostname: " + u.pick("listener", "'*.example.com'", "a.example.com", "''", "'*.sub.example.com'")
-		list = append(list, text+u.pick("protocol", ", protocol: HTTP}", ", protocol: HTTP}", ", protocol: UDP}", ", protocol: HTTPS, tls: {certificateRefs: [{name: x}]}}"))
+		text := "{name: " + name + ", port: " + u.pick("port", "80", "8080", "443") + ", hostname: " + u.pick("listener", "'*.example.com'", "a.example.com", "''", "'*.sub.example.com'")
+		list = append(list, text+u.pick("protocol", ", protocol: HTTP}", ", protocol: HTTP}", ", protocol: HTTPS, tls: {certificateRefs: [{name: x}]}}",
+			", protocol: TLS, tls: {mode: Passthrough}}", ", protocol: TLS, tls: {certificateRefs: [{name: y}]}}", ", protocol: TCP}", ", protocol: UDP}"))
 	}
 	return strings.Join(list, ", ")
+}
+
+func (u *universe) parentOf() string {
+	return "{name: '" + u.pick("parent", "x", "y") + "'" + u.pick("section", "", "", ", sectionName: two", ", kind: ListenerSet") + "}"
+}
+
+// connections is a rule of routes for connections; a Service of namespace b needs a grant.
+func (u *universe) connections() string {
+	return "{backendRefs: [{name: x, port: 80, weight: " + u.pick("weight", "1", "2", "0") + "}, {name: '" + u.pick("other", "x", "y", "z") + "', port: 80" + u.pick("namespace", "", ", namespace: b") + "}]}"
 }
 
 func (u *universe) route() string {

@@ -3,9 +3,6 @@ package memo
 import (
 	"maps"
 	"slices"
-	"strconv"
-
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
@@ -76,6 +73,9 @@ type gatewayUnits struct {
 	// statuses are the objects whose status may be another one than was told last.
 	statuses map[snapshot.Key]bool
 	policies policies
+	sets     map[snapshot.Key][]snapshot.Key // ListenerSets whose statuses were told, by Gateway
+	behind   map[string]bool                 // names of frontends that another one hands connections to
+	refusal  []holding                       // of the profile that closes connections
 }
 
 func newGatewayUnits() gatewayUnits {
@@ -88,6 +88,7 @@ func newGatewayUnits() gatewayUnits {
 		forms:     map[snapshot.Key]any{},
 		statuses:  map[snapshot.Key]bool{},
 		policies:  newPolicies(),
+		sets:      map[snapshot.Key][]snapshot.Key{},
 	}
 }
 
@@ -221,14 +222,18 @@ func (m *Memo) settleGateways() {
 		m.place(unit, nil)
 		m.placeUDP(unit, nil)
 	}
+	if len(m.work.ports.items) > 0 && len(m.options.GatewayAddresses) == 0 {
+		m.work.placing = true // TCP services may have taken a port, or left it
+	}
 	if m.work.placing {
 		units := slices.SortedFunc(maps.Values(m.units.gateways), compareGateways)
 		m.assign(units)
-		owners, ports := map[string]gatewayv1.ProtocolType{}, map[string]bool{}
+		ports, datagrams := map[string]*sharing{}, map[string]bool{}
 		for _, unit := range units {
-			m.place(unit, m.placements(unit, owners))
-			m.placeUDP(unit, ports)
+			m.place(unit, m.placements(unit, ports))
+			m.placeUDP(unit, datagrams)
 		}
+		m.divide(ports)
 	}
 	for unit := range m.work.standing.drain {
 		m.stand(unit)
@@ -243,34 +248,22 @@ func compareGateways(a, b *gatewayUnit) int {
 	return snapshot.CompareKeys(a.key, b.key)
 }
 
-// placements are the listeners of a Gateway that are served, each with its frontend. Owners
-// are the protocols of the frontends that older Gateways use.
-func (m *Memo) placements(unit *gatewayUnit, owners map[string]gatewayv1.ProtocolType) []placement {
+// placements are the listeners of a Gateway that are served, each with its frontend. Ports are
+// those that older Gateways use.
+func (m *Memo) placements(unit *gatewayUnit, ports map[string]*sharing) []placement {
 	unit.closed = map[gateway.ListenerID]string{}
 	var list []placement
-	var unserved []*gateway.Listener
 	for i := range unit.fragment.Listeners {
 		l := &unit.fragment.Listeners[i]
-		if !l.Serves || l.Protocol == gatewayv1.UDPProtocolType {
-			continue
+		if _, known := roleOf(l); !known || !l.Serves {
+			continue // datagrams are not HAProxy's
 		}
-		if l.Protocol != gatewayv1.HTTPProtocolType && l.Protocol != gatewayv1.HTTPSProtocolType {
-			unserved = append(unserved, l)
-			continue
-		}
-		name, why := m.frontendFor(unit, l)
-		if protocol, taken := owners[name]; why == "" && taken && protocol != l.Protocol {
-			why = "port " + strconv.Itoa(l.Port) + " is served with protocol " + string(protocol) + " for an older Gateway"
-		}
+		f, why := m.placed(unit, l, ports)
 		if why != "" {
 			unit.closed[l.ID] = why
 			continue
 		}
-		owners[name] = l.Protocol
-		list = append(list, placement{l, m.frontend(name, unit, l)})
-	}
-	for _, l := range unserved { // nothing is called programmed that is not served
-		unit.closed[l.ID] = "listeners of protocol " + string(l.Protocol) + " are not served yet"
+		list = append(list, placement{l, f})
 	}
 	return list
 }

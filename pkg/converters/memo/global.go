@@ -77,7 +77,7 @@ func (m *Memo) runGlobal() {
 		g.globals = globals
 		// Its name stays, whatever it holds: the old one must not stand for it.
 		m.pools.release(g.heldWeb)
-		_, g.heldWeb = m.pools.holdProfile(globals.Web, nil)
+		_, g.heldWeb = m.pools.holdProfile(globals.Web)
 		for _, unit := range m.backends {
 			m.work.backends.add(unit)
 		}

@@ -18,13 +18,17 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
 
-// frontend is a frontend that serves listeners of Gateways: one for each port of a Gateway
-// that has addresses of its own, else one for each port, which may be that of Ingresses.
+// frontend is a frontend that serves listeners of Gateways: one for each port, and role, of a
+// Gateway that has addresses of its own, else one for each port, which may be that of
+// Ingresses.
 type frontend struct {
 	name      string
+	role      role
 	ingress   bool // it is the listener of Ingresses, too
+	port      int
 	addresses []string
 	protocol  gatewayv1.ProtocolType
+	others    map[string]string              // hosts that are another frontend's on the port -> its name
 	listeners map[string][]*gateway.Listener // by host
 	vhosts    map[vhostKey]*virtualHost
 	known     map[string]int // hosts of listeners and virtual hosts -> how often
@@ -32,7 +36,8 @@ type frontend struct {
 	secrets   map[snapshot.Key]*certificateUnit
 	authority []holding
 	lines     []model.CrtLine
-	model     *model.Frontend // nil: that of Ingresses, or nobody is served
+	model     *model.Frontend    // nil: that of Ingresses, or one for connections, or nobody is served
+	tcp       *model.TCPFrontend // nil: it is not one for connections
 }
 
 // frontendFor names the frontend of a listener, or says why there is none.
@@ -41,33 +46,36 @@ func (m *Memo) frontendFor(unit *gatewayUnit, l *gateway.Listener) (name, why st
 		if len(unit.addresses) == 0 {
 			return "", "the Gateway has no address"
 		}
-		return "gateway_" + token.Name(unit.key.Namespace, unit.key.Name, strconv.Itoa(l.Port)), ""
+		return gatewayPrefix + token.Name(unit.key.Namespace, unit.key.Name, strconv.Itoa(l.Port)), ""
 	}
-	secure := l.Protocol == gatewayv1.HTTPSProtocolType
 	switch {
-	case slices.Contains(portsOf(m.options.Bind.HTTP...), l.Port) && !secure:
+	case slices.Contains(portsOf(m.options.Bind.HTTP...), l.Port) && l.Protocol == gatewayv1.HTTPProtocolType:
 		return resolve.FrontendHTTP, ""
-	case slices.Contains(portsOf(m.options.Bind.HTTPS...), l.Port) && secure:
+	case slices.Contains(portsOf(m.options.Bind.HTTPS...), l.Port) && speaksTLS(l):
 		return resolve.FrontendHTTPS, ""
 	case slices.Contains(m.takenPorts, l.Port):
 		return "", "port " + strconv.Itoa(l.Port) + " belongs to another listener of sluice; see --gateway-addresses"
+	case m.ports[l.Port] != nil && len(m.ports[l.Port].claims) > 0 && l.Protocol != gatewayv1.UDPProtocolType:
+		return "", "port " + strconv.Itoa(l.Port) + " is that of TCP services; see --gateway-addresses"
 	}
-	return "gateway_" + strconv.Itoa(l.Port), ""
+	return gatewayPrefix + strconv.Itoa(l.Port), ""
 }
 
+// gatewayPrefix begins the names of frontends of Gateways.
+const gatewayPrefix = "gateway_"
+
 // frontend is the frontend of a name, new if need be.
-func (m *Memo) frontend(name string, unit *gatewayUnit, l *gateway.Listener) *frontend {
+func (m *Memo) frontend(name string, as role, addresses []string) *frontend {
 	f := m.units.frontends[name]
 	if f == nil {
 		f = &frontend{
-			name: name, ingress: name == resolve.FrontendHTTP || name == resolve.FrontendHTTPS, protocol: l.Protocol,
+			name: name, role: as, ingress: name == resolve.FrontendHTTP || name == resolve.FrontendHTTPS,
 			listeners: map[string][]*gateway.Listener{}, vhosts: map[vhostKey]*virtualHost{}, known: map[string]int{},
 			entries: map[string]string{}, secrets: map[snapshot.Key]*certificateUnit{},
 		}
 		m.units.frontends[name] = f
 	}
-	f.protocol = l.Protocol
-	f.addresses = m.bound(unit, l.Port)
+	f.addresses = addresses
 	m.work.listeners.add(f)
 	return f
 }
@@ -129,6 +137,11 @@ func (m *Memo) knows(f *frontend, host string, change int) {
 	if f.known[host] += change; f.known[host] == 0 {
 		delete(f.known, host)
 	}
+	m.touch(f, host)
+}
+
+// touch has the entries of a host, and of all that it covers, brought in line.
+func (m *Memo) touch(f *frontend, host string) {
 	m.work.gatewayHosts.add(frontendHost{f, host})
 	if host != token.AnyHost && !strings.HasPrefix(host, wildcard) {
 		return
@@ -185,22 +198,50 @@ func covers(host string) func(func(string) bool) {
 	}
 }
 
+// live tells whether the frontend has anything to serve.
+func (f *frontend) live() bool {
+	return len(f.listeners) > 0 || f.role == roleNames && len(f.others) > 0
+}
+
+// none is what stands in the table of hosts for a listener without a route for a host.
+func (f *frontend) none(listener string) string {
+	if f.role == roleRequests {
+		return vhost.None(f.name, listener)
+	}
+	return model.NoBackend
+}
+
+// table is the one that hosts of the frontend are looked up in.
+func (f *frontend) table() int {
+	if f.role == roleRequests {
+		return tableListeners
+	}
+	return tableTCP
+}
+
 // entryOf is what stands in the table of hosts for a host: the virtual host of the most
-// specific listener that covers it; never that of a less specific one.
+// specific listener that covers it; never that of a less specific one. For connections it is
+// what the virtual host leads to.
 func (f *frontend) entryOf(host string) string {
 	if f.known[host] == 0 {
 		return ""
 	}
 	for listener := range covers(host) {
 		if len(f.listeners[listener]) == 0 {
+			if f.others[listener] != "" {
+				return f.foreignEntry(listener)
+			}
 			continue
 		}
 		for pattern := range covers(host) {
 			if v := f.vhosts[vhostKey{listener, pattern}]; v != nil && len(v.members) > 0 {
+				if f.role != roleRequests {
+					return v.action
+				}
 				return v.id
 			}
 		}
-		return vhost.None(f.name, listener)
+		return f.none(listener)
 	}
 	return ""
 }
@@ -212,7 +253,7 @@ func (m *Memo) settleGatewayHosts() {
 		if entry == h.frontend.entries[h.host] {
 			continue
 		}
-		m.work.edit(tableListeners, h.frontend.name+"#"+h.host, entry)
+		m.work.edit(h.frontend.table(), h.frontend.name+"#"+h.host, entry)
 		if h.frontend.entries[h.host] = entry; entry == "" {
 			delete(h.frontend.entries, h.host)
 		}
@@ -227,16 +268,19 @@ func (m *Memo) settleListeners() {
 		if (next == nil) != (f.model == nil) || next != nil && !next.Equal(f.model) {
 			f.model = next
 		}
+		if next := m.connectionsOf(f); next == nil || f.tcp == nil || !next.Equal(f.tcp) {
+			f.tcp = next
+		}
 		if len(f.listeners) == 0 && len(f.known) == 0 && len(f.vhosts) == 0 {
 			delete(m.units.frontends, f.name)
 		}
-		m.work.serving = true
 	}
+	m.holdRefusal()
 }
 
 // modelOf is the frontend as HAProxy has it; nil where it is not one of its own.
 func (m *Memo) modelOf(f *frontend) *model.Frontend {
-	if len(f.listeners) == 0 || f.ingress {
+	if len(f.listeners) == 0 || f.ingress || f.role != roleRequests {
 		return nil
 	}
 	secure := f.protocol == gatewayv1.HTTPSProtocolType
@@ -245,6 +289,9 @@ func (m *Memo) modelOf(f *frontend) *model.Frontend {
 	if secure {
 		next.CrtList = f.name
 		next.StrictSNI = len(f.listeners[token.AnyHost]) == 0
+	}
+	if next.Behind = m.units.behind[f.name]; next.Behind {
+		next.Addresses, next.AcceptProxy = nil, false
 	}
 	return next
 }
@@ -258,6 +305,11 @@ func (m *Memo) frontendList() []*model.Frontend {
 			both := *f
 			both.Gateway, both.Labels = true, shared.labels()
 			f = &both
+		}
+		if m.units.behind[f.Name] {
+			behind := *f
+			behind.Behind, behind.Addresses, behind.AcceptProxy = true, nil, false
+			f = &behind
 		}
 		list = append(list, f)
 	}

@@ -49,8 +49,9 @@ type Memo struct {
 	expiry       time.Time // the earliest certificateUnit.fragment.Next, or before it
 
 	units     gatewayUnits
-	published []string          // as of the last call of Statuses
-	served    []*model.Frontend // of the Model
+	published []string             // as of the last call of Statuses
+	served    []*model.Frontend    // of the Model
+	servedTCP []*model.TCPFrontend // of the Model
 
 	routes map[routeID]*route
 	hosts  map[string]*host

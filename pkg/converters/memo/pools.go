@@ -142,7 +142,7 @@ func newPools() pools {
 func (p *pools) hold(f resolve.BackendFragment, web *model.Profile) []holding {
 	var held []holding
 	if f.Backend.Profile != web {
-		f.Backend.Profile, held = p.holdProfile(f.Backend.Profile, held)
+		f.Backend.Profile, held = p.holdProfile(f.Backend.Profile)
 	}
 	for _, file := range f.CAFiles {
 		_, h := p.caFiles.hold(file.Origin.String(), file)
@@ -156,7 +156,8 @@ func (p *pools) hold(f resolve.BackendFragment, web *model.Profile) []holding {
 }
 
 // holdProfile takes shares in a profile, its lists and its users.
-func (p *pools) holdProfile(profile *model.Profile, held []holding) (*model.Profile, []holding) {
+func (p *pools) holdProfile(profile *model.Profile) (*model.Profile, []holding) {
+	var held []holding
 	var key strings.Builder
 	for _, list := range profile.Shape.Lists() {
 		var h holding

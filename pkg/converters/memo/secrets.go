@@ -90,7 +90,7 @@ func (m *Memo) gatewayLines(list string) []model.CrtLine {
 	var lines []model.CrtLine
 	for _, name := range slices.Sorted(maps.Keys(m.units.frontends)) {
 		f := m.units.frontends[name]
-		if (list == model.CrtListHTTPS) != f.ingress || !f.ingress && (f.model == nil || !f.model.SSL) {
+		if (list == model.CrtListHTTPS) != f.ingress || !f.ingress && (f.model == nil || !f.model.SSL) && (f.tcp == nil || !f.tcp.SSL) {
 			continue
 		}
 		first := slices.DeleteFunc(slices.Clone(f.lines), func(l model.CrtLine) bool { return !slices.Equal(l.Hosts, []string{token.AnyHost}) })

@@ -50,6 +50,9 @@ func (m *Memo) statusOf(key snapshot.Key) gateway.Status {
 // gatewayStatus is the status of a Gateway, and of the ListenerSets that name it.
 func (m *Memo) gatewayStatus(key snapshot.Key, unit *gatewayUnit, statuses map[snapshot.Key]gateway.Status) {
 	statuses[key] = gateway.Status{}
+	told := m.units.sets[key]
+	delete(m.units.sets, key)
+	defer func() { m.untell(key, told, statuses) }()
 	if unit == nil || !unit.fragment.Mine {
 		return
 	}
@@ -68,6 +71,16 @@ func (m *Memo) gatewayStatus(key snapshot.Key, unit *gatewayUnit, statuses map[s
 	statuses[key] = gateway.Status{Gateway: &status, Infrastructure: m.infrastructure(unit)}
 	for i := range sets {
 		statuses[sets[i].Key] = gateway.Status{ListenerSet: &sets[i].Status}
+		m.units.sets[key] = append(m.units.sets[key], sets[i].Key)
+	}
+}
+
+// untell wants nothing any more of ListenerSets that left a Gateway, unless another one has them.
+func (m *Memo) untell(key snapshot.Key, told []snapshot.Key, statuses map[snapshot.Key]gateway.Status) {
+	for _, set := range told {
+		if _, known := statuses[set]; !known && !slices.Contains(m.units.sets[key], set) {
+			statuses[set] = gateway.Status{}
+		}
 	}
 }
 

@@ -1,12 +1,14 @@
 package memo
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
 	"github.com/sluice-proxy/sluice/pkg/converters/vhost"
+	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
 // vhostKey is a virtual host of a frontend: the host of a listener, and a host of routes that
@@ -20,6 +22,8 @@ type virtualHost struct {
 	id       string
 	members  map[stand]struct{}
 	refused  map[*routeUnit]bool // members that another kind of route keeps out
+	first    stand               // of connections: the one that has them all
+	action   string              // of connections: what they get
 	program  vhost.Program       // what the tables hold
 	backends map[*backendUnit]struct{}
 }
@@ -110,10 +114,7 @@ func (m *Memo) settleVirtualHosts() {
 		wanted := map[*backendUnit]struct{}{}
 		m.contend(v)
 		for s := range v.members {
-			if v.refused[s.route] {
-				continue
-			}
-			rules := s.route.fragment.Attachments[s.at].Rules
+			rules := v.serves(s)
 			for i := range rules {
 				for j := range rules[i].Targets {
 					unit := m.demand(s.route.backends[s.at][i][j], rules[i].Targets[j].Backend)
@@ -134,8 +135,31 @@ func (m *Memo) settleVirtualHosts() {
 	}
 }
 
-// contend decides which kind of routes has the virtual host.
+// serves are the rules of a member that are served.
+func (v *virtualHost) serves(s stand) []gateway.Rule {
+	rules := s.route.fragment.Attachments[s.at].Rules
+	switch {
+	case v.refused[s.route], v.frontend.role != roleRequests && s != v.first:
+		return nil
+	case v.frontend.role != roleRequests && len(rules) > 1:
+		return rules[:1] // nothing could choose among them
+	}
+	return rules
+}
+
+// contend decides which kind of routes has the virtual host. Connections have nothing but the
+// name that tells them apart: the oldest route has all of them, and the others stay attached
+// (TCPRoute, TLSRoute).
 func (m *Memo) contend(v *virtualHost) {
+	if v.frontend.role != roleRequests {
+		v.first = stand{}
+		for s := range v.members {
+			if v.first.route == nil || s.before(v.first) {
+				v.first = s
+			}
+		}
+		return
+	}
 	var contenders []gateway.Contender
 	mixed, kind := false, snapshot.Kind("")
 	for s := range v.members {
@@ -161,12 +185,31 @@ func (m *Memo) contend(v *virtualHost) {
 	}
 }
 
+// before tells whether a stand is that of the older route.
+func (s stand) before(other stand) bool {
+	of := func(s stand) gateway.Contender {
+		return gateway.Contender{Key: s.route.key, Created: s.route.fragment.Created}
+	}
+	return cmp.Or(of(s).Compare(of(other)), cmp.Compare(s.at, other.at)) < 0
+}
+
 // settlePrograms compiles the virtual hosts that changed, or whose backends have other names.
 func (m *Memo) settlePrograms() {
 	for v := range m.work.vhosts.drain {
 		var program vhost.Program
-		if len(v.members) > 0 {
-			program = vhost.Compile(v.id, m.rulesOf(v))
+		action := ""
+		switch rules := m.rulesOf(v); {
+		case len(v.members) == 0:
+		case v.frontend.role == roleRequests:
+			program = vhost.Compile(v.id, rules)
+		case len(rules) == 0: // the route has none
+			action = model.NoBackend
+		default:
+			action, program.Weights = vhost.Weighted(v.id, rules[0].Targets)
+		}
+		if action != v.action {
+			v.action = action
+			m.touch(v.frontend, v.key.host)
 		}
 		for table, change := range map[int][2]map[string]string{
 			tableRules: {v.program.Exact, program.Exact}, tablePrefixes: {v.program.Prefix, program.Prefix},
@@ -203,10 +246,7 @@ func (m *Memo) rulesOf(v *virtualHost) []vhost.Rule {
 	var list []vhost.Rule
 	for s := range v.members {
 		route := s.route
-		if v.refused[route] {
-			continue
-		}
-		rules := route.fragment.Attachments[s.at].Rules
+		rules := v.serves(s)
 		for i := range rules {
 			rule := vhost.Rule{Route: route.key, Created: route.fragment.Created, Index: i, Matches: rules[i].Matches, Protects: rules[i].Closed}
 			for j := range rules[i].Targets {

@@ -49,7 +49,6 @@ type work struct {
 	listeners     queue[*frontend]    // its listeners or certificates changed
 	gatewayHosts  queue[frontendHost] // its virtual host may be another one
 	udp           queue[*udpListener] // its routes, or their backends, changed
-	serving       bool                // a frontend of Gateways changed
 	crtLines      bool                // so did its certificates
 
 	idleBackends     queue[*backendUnit]

@@ -82,6 +82,9 @@ func (b *behaviour) needsSecret() bool {
 func (b *behaviour) fill() {
 	if b.ref.Deny != 0 {
 		b.shape = model.Shape{TCP: b.ref.TCP, Deny: b.ref.Deny}
+		if b.ref.TCP {
+			b.shape.Deny = StatusDenied // a connection has no status
+		}
 		return
 	}
 	if why := b.set.Denied(); len(why) > 0 {

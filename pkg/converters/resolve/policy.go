@@ -262,7 +262,11 @@ func (t *routeTerms) blame(v *snapshot.View, service *corev1.Service, ref *Backe
 	if t.missing {
 		return endpointsOf(v, service, *ref, endpointRules{}).findings
 	}
-	return []report.Finding{report.New(report.BackendInvalid, ref.Origin, "requests are answered %d: %s", StatusBroken, t.refused.Message)}
+	fate := "requests are answered 500"
+	if ref.TCP {
+		fate = "connections are closed"
+	}
+	return []report.Finding{report.New(report.BackendInvalid, ref.Origin, "%s: %s", fate, t.refused.Message)}
 }
 
 // plain tells whether the reference asks for nothing that changes the backend.

@@ -116,7 +116,7 @@ func TestReferencesOfTheGatewayAPI(t *testing.T) {
 		"a policy without its authority":                    {objects: []any{plain, policyFor("p", 1, "", "gone")}, deny: 500, codes: "BackendInvalid"},
 		"a policy with an empty authority":                  {objects: []any{plain, empty, policyFor("p", 1, "", "empty")}, deny: 500, codes: "BackendInvalid"},
 		"the older policy, though it can't be honoured":     {objects: []any{plain, authority, policyFor("a", 1, "", "gone"), policyFor("p", 2, "", "ca")}, deny: 500, codes: "BackendInvalid"},
-		"a policy for connections without its authority":    {tcp: true, objects: []any{plain, policyFor("p", 1, "", "gone")}, deny: 500, codes: "BackendInvalid"},
+		"a policy for connections without its authority":    {tcp: true, objects: []any{plain, policyFor("p", 1, "", "gone")}, deny: 503, codes: "BackendInvalid"},
 		"a client certificate, without TLS":                 {gateway: GatewayRef{ClientCertificate: secretKey("shown")}, objects: []any{plain}},
 		"a client certificate": {
 			gateway: GatewayRef{ClientCertificate: secretKey("shown")},

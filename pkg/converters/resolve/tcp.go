@@ -8,6 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 )
 
+// RefusingProfile is the profile of backends that close each connection: those of references
+// that lead to nothing.
+func RefusingProfile() *model.Profile {
+	return model.NewProfile(model.Shape{TCP: true, Deny: StatusDenied})
+}
+
 // tcp is all that a backend for connections does. Options that speak of requests have no
 // effect; one that keeps somebody out and can't do so here closes the connection.
 func (b *behaviour) tcp() {

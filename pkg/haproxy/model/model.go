@@ -10,7 +10,7 @@ import (
 type Model struct {
 	Process      Process
 	Frontends    []*Frontend    // sorted by name
-	TCP          []*TCPFrontend // sorted by port
+	TCP          []*TCPFrontend // sorted by port, then by name
 	UDP          []*UDPListener // sorted by name; not HAProxy's
 	Defaults     Defaults
 	Profiles     []*Profile // in use by a backend, sorted by name; the default one is always there
@@ -67,6 +67,7 @@ type Frontend struct {
 	Labels         int    // the most labels that stand behind the star of a wildcard, with Gateway
 	CrtList        string // name of the crt-list, with SSL
 	StrictSNI      bool   // clients that ask for no known name are refused, with SSL
+	Behind         bool   // connections come from the TCPFrontend that tells names apart, not from Addresses
 	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.
 	NoTLSRedirect []string
 }

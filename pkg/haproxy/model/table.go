@@ -9,7 +9,7 @@ const (
 	TableWildcards = "hosts-wildcard" // what follows the first label of a wildcard host -> host flags
 	TableExact     = "routes-exact"   // host#path -> backend
 	TablePrefix    = "routes-prefix"  // host#path/ -> backend, the longest one wins
-	TableTCP       = "tcp"            // port#host -> backend of a TCP service
+	TableTCP       = "tcp"            // port#host or frontend#host -> backend, weighted set, NoBackend or HandOn
 
 	// Of the Gateway API; see package vhost for what stands in them.
 	TableListeners  = "gateway-hosts"  // frontend#host -> virtual host
@@ -20,11 +20,21 @@ const (
 	TableValues     = "values"         // backend/slot -> text
 )
 
+// NoBackend stands in the table "tcp" where nobody is served: no wider host is looked up.
+const NoBackend = "-"
+
+// HandOn begins the name of the backend that hands connections on to a frontend.
+const HandOn = "_to_"
+
 // LeadsTo is the backend that an entry of a table leads to; empty where it leads to none.
 func LeadsTo(table, value string) string {
 	switch table {
-	case TableExact, TablePrefix, TableTCP:
+	case TableExact, TablePrefix:
 		return value
+	case TableTCP:
+		if value != NoBackend && !strings.HasPrefix(value, "=") && !strings.HasPrefix(value, HandOn) {
+			return value
+		}
 	case TableHosts:
 		if strings.Contains(value, "_") { // as in every backend's name, and in no flags
 			return value
