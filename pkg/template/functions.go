@@ -35,6 +35,7 @@ func functions() template.FuncMap {
 		"logOf":      logOf,
 		"socket":     behind,
 		"anyGateway": anyGateway,
+		"anyMirror":  anyMirror,
 		"labels":     labels,
 	}
 }
@@ -182,6 +183,11 @@ func logOf(process model.Process, f *model.TCPFrontend) string {
 // anyGateway tells whether a frontend serves a Gateway: then the Lua is loaded.
 func anyGateway(frontends []*model.Frontend) bool {
 	return slices.ContainsFunc(frontends, func(f *model.Frontend) bool { return f.Gateway })
+}
+
+// anyMirror tells whether a profile copies requests: then the Lua for that is loaded.
+func anyMirror(profiles []*model.Profile) bool {
+	return slices.ContainsFunc(profiles, func(p *model.Profile) bool { return p.Shape.Mirror })
 }
 
 // labels are the numbers of labels that the wildcards of a frontend may have behind their

@@ -18,7 +18,7 @@ var names = [...]string{"global", "profiles", "userlists", "frontends", "tcp", "
 // Renderer holds the parsed templates. It belongs to one goroutine.
 type Renderer struct {
 	templates map[string]*template.Template
-	lua       []byte // of lua/route.lua
+	lua       map[string][]byte // route.lua, mirror.lua
 	digest    model.Digest
 	// buckets are the sections that were last rendered of each bucket of backends.
 	buckets [model.Buckets]rendered
@@ -51,14 +51,21 @@ func New(folder fs.FS) (*Renderer, error) {
 		r.templates[name] = t
 		h.Str(name, string(text))
 	}
-	lua, err := fs.ReadFile(folder, "route.lua")
-	if err != nil {
-		return nil, fmt.Errorf("route.lua: %w", err)
+	r.lua = map[string][]byte{}
+	for _, name := range []string{luaRoute, luaMirror} {
+		text, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		r.lua[name] = text
+		h.Str(name, string(text))
 	}
-	r.lua = lua
-	r.digest = h.Str("route.lua", string(lua)).Digest()
+	r.digest = h.Digest()
 	return r, nil
 }
+
+// The Lua that is loaded where it is needed.
+const luaRoute, luaMirror = "route.lua", "mirror.lua"
 
 // Digest identifies the templates.
 func (r *Renderer) Digest() model.Digest { return r.digest }
@@ -79,7 +86,10 @@ func (r *Renderer) Render(in Input) (*tree.Tree, error) {
 	}
 	t := &tree.Tree{}
 	if anyGateway(in.Model.Frontends) {
-		t.Add(tree.NewFile("lua/route.lua", tree.Lua, r.lua))
+		t.Add(tree.NewFile("lua/"+luaRoute, tree.Lua, r.lua[luaRoute]))
+	}
+	if anyMirror(in.Model.Profiles) {
+		t.Add(tree.NewFile("lua/"+luaMirror, tree.Lua, r.lua[luaMirror]))
 	}
 	for _, part := range []func(Input, *tree.Tree) error{r.sections, r.shards, tables, lists, certificates, crtLists} {
 		if err := part(in, t); err != nil {
@@ -139,9 +149,11 @@ func (in Input) sections() []section {
 	if served := in.Old.Served; served != nil {
 		timeouts := served.Defaults == in.Model.Defaults
 		global = served.Process.Equal(in.Model.Process) && served.Resolvers == in.Model.Resolvers && anyGateway(served.Frontends) == anyGateway(in.Model.Frontends)
+		mirrors := anyMirror(served.Profiles) == anyMirror(in.Model.Profiles)
+		global = global && mirrors
 		profiles = timeouts && slices.Equal(served.Profiles, in.Model.Profiles)
 		users = slices.Equal(served.Userlists, in.Model.Userlists)
-		frontends = timeouts && slices.Equal(served.Frontends, in.Model.Frontends) && served.Health.Equal(in.Model.Health)
+		frontends = timeouts && slices.Equal(served.Frontends, in.Model.Frontends) && served.Health.Equal(in.Model.Health) && mirrors
 		tcp = timeouts && slices.Equal(served.TCP, in.Model.TCP) && global
 	}
 	return []section{

@@ -17,7 +17,7 @@ mode the objects stand among the other manifests. With ` + "`--gateway-addresses
 all Gateways share the addresses of the machine.
 
 A feature is one of those that the API's conformance suite knows. What is not served yet says so in the status of its object, or in
-a finding: filters RequestMirror have no effect.
+a finding.
 
 What to know of a rule with retry and timeouts.request: HAProxy has no limit over several tries, so such a request goes through HAProxy
 twice, over a socket of its own, and the first way has the limit. It costs about as much as two requests, and is logged by the

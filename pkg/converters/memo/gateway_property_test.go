@@ -115,7 +115,8 @@ func (u *universe) route() string {
 	for range rapid.IntRange(1, 2).Draw(u.t, "rules") {
 		text += "{matches: [{path: " + u.pick("path", "{value: /}", "{value: /foo}", "{type: Exact, value: /foo}", "{type: RegularExpression, value: '/v[0-9]+'}", "{type: RegularExpression, value: '('}") +
 			u.pick("match", "", "", ", method: GET", ", headers: [{name: X, value: v}]") + "}], " +
-			u.pick("filters", "", "", "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X, value: z}]}}], ") +
+			u.pick("filters", "", "", "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X, value: z}]}}], ",
+				"filters: [{type: RequestMirror, requestMirror: {percent: 50, backendRef: {name: x, port: 80}}}, {type: RequestMirror, requestMirror: {backendRef: {name: z, port: 80}}}], ") +
 			"backendRefs: [{name: x, port: 80, weight: " + u.pick("weight", "1", "2", "0") + "}, {name: '" + u.pick("other", "x", "y", "z") + "', port: 80}]},"
 	}
 	return strings.TrimSuffix(text, ",") + "]}"

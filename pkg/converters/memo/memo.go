@@ -128,6 +128,7 @@ func emptyModel() *model.Model {
 			tablePrefix:     {Name: model.TablePrefix},
 			tableTCP:        {Name: model.TableTCP},
 			tableValues:     {Name: model.TableValues},
+			tableMirrors:    {Name: model.TableMirrors},
 			tableListeners:  {Name: model.TableListeners},
 			tableRules:      {Name: model.TableRules},
 			tablePrefixes:   {Name: model.TablePrefixes},
@@ -189,6 +190,7 @@ func (m *Memo) Update(s *snapshot.Snapshot, touched []snapshot.Key, now time.Tim
 		m.runCertificate(unit)
 	}
 	m.dropIdle()
+	m.settleMirrors()
 	m.settleDefaultCertificate()
 	m.settleNames()
 	m.settleEntries()

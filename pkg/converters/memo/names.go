@@ -153,6 +153,7 @@ func (u *backendUnit) askers() []model.Origin {
 			}
 		}
 	})
+	u.mirrored.each(func(from *backendUnit) { askers = append(askers, from.askers()...) })
 	u.udp.each(func(l *udpListener) {
 		targets, keys := l.targets()
 		for i := range targets {

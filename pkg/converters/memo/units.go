@@ -40,13 +40,16 @@ type ingressUnit struct {
 // backendUnit is what one or more served paths ask for.
 type backendUnit struct {
 	seen
-	key     string
-	ref     resolve.BackendRef
-	routes  set[*route] // that it serves
-	vhosts  set[*virtualHost]
-	udp     set[*udpListener]
-	backend *model.Backend // nil until the first run
-	held    []holding
+	key      string
+	ref      resolve.BackendRef
+	routes   set[*route] // that it serves
+	vhosts   set[*virtualHost]
+	udp      set[*udpListener]
+	mirrored set[*backendUnit] // units whose requests are copied to it
+	mirrors  []*backendUnit    // to which its own are copied
+	mirror   string            // what the table of mirrors holds for it
+	backend  *model.Backend    // nil until the first run
+	held     []holding
 }
 
 // certificateUnit is the Secret of one or more served TLS hosts.
@@ -161,6 +164,7 @@ func (m *Memo) runBackend(unit *backendUnit) {
 	fragment := resolve.Backend(v, m.globals(), ref)
 	m.note(unit, kindBackend, v, fragment.Findings)
 	m.adopt(unit, fragment)
+	m.askMirrors(unit)
 }
 
 // adopt takes over the result of a backend unit's run.
@@ -188,6 +192,7 @@ func (m *Memo) adopt(unit *backendUnit, fragment resolve.BackendFragment) {
 	m.name(unit)
 	unit.routes.each(m.work.routes.add)
 	unit.vhosts.each(m.work.vhosts.add)
+	m.work.mirrors.add(unit)
 }
 
 // demandCertificate is the certificate unit of a Secret, new if need be.
@@ -225,7 +230,7 @@ func (u *certificateUnit) idle() bool {
 
 // idle tells whether nobody asks for the unit any more.
 func (u *backendUnit) idle() bool {
-	return u.routes.empty() && u.vhosts.empty() && u.udp.empty()
+	return u.routes.empty() && u.vhosts.empty() && u.udp.empty() && u.mirrored.empty()
 }
 
 // expect remembers when the answer of a certificate unit changes next.
@@ -253,16 +258,7 @@ func (m *Memo) markExpired() {
 // dropIdle takes out the units that no served path or host asks for any more.
 func (m *Memo) dropIdle() {
 	for unit := range m.work.idleBackends.drain {
-		if !unit.idle() {
-			continue
-		}
-		m.index.note(unit, nil)
-		m.say(unit, nil)
-		m.pools.release(unit.held)
-		if !unit.ref.Datagrams() {
-			m.unname(unit, unit.backend)
-		}
-		delete(m.backends, unit.key)
+		m.dropBackend(unit)
 	}
 	for unit := range m.work.idleCertificates.drain {
 		if !unit.idle() {
@@ -272,5 +268,24 @@ func (m *Memo) dropIdle() {
 		m.say(unit, nil)
 		m.pools.release(unit.held)
 		delete(m.certificates, unit.key)
+	}
+}
+
+// dropBackend takes a backend unit out if nobody asks for it, and then those that only it asked for.
+func (m *Memo) dropBackend(unit *backendUnit) {
+	if !unit.idle() || m.backends[unit.key] != unit {
+		return
+	}
+	m.index.note(unit, nil)
+	m.say(unit, nil)
+	m.pools.release(unit.held)
+	if !unit.ref.Datagrams() {
+		m.unname(unit, unit.backend)
+	}
+	delete(m.backends, unit.key)
+	for _, target := range unit.mirrors {
+		target.mirrored = target.mirrored.without(unit)
+		m.work.mirrors.add(target)
+		m.dropBackend(target)
 	}
 }

@@ -14,6 +14,7 @@ const (
 	tablePrefix
 	tableTCP
 	tableValues
+	tableMirrors
 	tableListeners
 	tableRules
 	tablePrefixes
@@ -49,6 +50,7 @@ type work struct {
 	listeners     queue[*frontend]    // its listeners or certificates changed
 	gatewayHosts  queue[frontendHost] // its virtual host may be another one
 	udp           queue[*udpListener] // its routes, or their backends, changed
+	mirrors       queue[*backendUnit] // who mirrors to it, or its name, changed
 	crtLines      bool                // so did its certificates
 
 	idleBackends     queue[*backendUnit]

@@ -38,8 +38,22 @@ func (b *behaviour) filters() {
 	b.filterRetry(f)
 	b.filterCORS(f.CORS)
 	if len(f.Mirrors) > 0 {
-		b.notOffered("requests are not mirrored: the filter RequestMirror is not offered yet; they are served without")
+		b.mirrors(f.Mirrors)
 	}
+}
+
+// mirrors has requests copied. The targets are units of their own, so their names are looked up
+// by an id that never changes.
+func (b *behaviour) mirrors(list []Mirror) {
+	b.shape.Mirror = true
+	for i, m := range list {
+		b.value(model.SlotMirror+strconv.Itoa(i), MirrorID(&m.Backend)+" "+strconv.Itoa(m.Numerator)+" "+strconv.Itoa(m.Denominator))
+	}
+}
+
+// MirrorID stands for the target of a mirror in the table of mirrors.
+func MirrorID(ref *BackendRef) string {
+	return model.NewHasher().Str(ref.Key()).Digest().String()[:16]
 }
 
 // notOffered says what of the filters has no effect.

@@ -45,6 +45,7 @@ const (
 	SlotCORSMaxAge     = "cors-max-age" // seconds
 	SlotCORSOrigin     = "origin/"      // followed by an allowed origin in lower case; any text
 	SlotRequestHeader  = "request/"     // followed by the index in RequestHeaders
+	SlotMirror         = "mirror/"      // followed by the index: id, numerator and denominator of the requests that are copied
 	SlotRespHeader     = "response/"    // followed by the index in ResponseHeaders
 )
 
@@ -56,7 +57,7 @@ func KnownSlot(slot string) bool {
 		SlotCORSMethods, SlotCORSHeaders, SlotCORSExpose, SlotCORSMaxAge:
 		return true
 	}
-	for _, prefix := range []string{SlotCORSOrigin, SlotRequestHeader, SlotRespHeader} {
+	for _, prefix := range []string{SlotCORSOrigin, SlotMirror, SlotRequestHeader, SlotRespHeader} {
 		if strings.HasPrefix(slot, prefix) {
 			return true
 		}
@@ -102,6 +103,7 @@ type Shape struct {
 	TimeoutServer   bool        // from Values[SlotTimeoutServer]
 	TimeoutTunnel   bool        // from Values[SlotTimeoutTunnel]
 	RequestHeaders  []Header    // values from Values[SlotRequestHeader + index]
+	Mirror          bool        `json:",omitempty"` // copy requests as Values[SlotMirror + index] say
 	ResponseHeaders []Header    // values from Values[SlotRespHeader + index]
 	HSTS            string      // value of Strict-Transport-Security on hosts with TLS; empty: none
 }

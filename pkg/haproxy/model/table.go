@@ -17,6 +17,7 @@ const (
 	TablePrefixes   = "gateway-prefix" // virtual host#path/ -> the same, the longest one wins
 	TableConditions = "conditions"     // id of a list -> rules with conditions
 	TableWeights    = "weights"        // id of a weighted set -> number of slots; id/slot -> backend
+	TableMirrors    = "mirrors"        // id of a mirror, see SlotMirror -> backend
 	TableValues     = "values"         // backend/slot -> text
 )
 
@@ -29,7 +30,7 @@ const HandOn = "_to_"
 // LeadsTo is the backend that an entry of a table leads to; empty where it leads to none.
 func LeadsTo(table, value string) string {
 	switch table {
-	case TableExact, TablePrefix:
+	case TableExact, TablePrefix, TableMirrors:
 		return value
 	case TableTCP:
 		if value != NoBackend && !strings.HasPrefix(value, "=") && !strings.HasPrefix(value, HandOn) {
