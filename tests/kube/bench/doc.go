@@ -12,6 +12,6 @@
 //
 // Limits: one machine runs the control plane, HAProxy, the controller and the driver, so
 // figures hold scheduling delays of all of them. A client asks one request after the
-// other, with a millisecond between them: what it sees is late by up to that, one round trip
-// and one turn of the round robin.
+// other, with a millisecond between them, for endpoints between rounds of the round robin: what
+// it sees is late by up to that, and by a round trip, for endpoints those of a round.
 package bench
