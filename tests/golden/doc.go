@@ -18,6 +18,7 @@
 //	maps               all entries of all maps, behind the name of their map
 //	lists              all entries of all lists, behind the name of their list
 //	crt-list           crt-lists/https.list
+//	crt-lists          those of Gateways' own frontends, behind the name of their list
 //	files              the names of all files that are not empty
 //	udp                what sluice serves itself, beside HAProxy
 //	report             the findings

@@ -40,7 +40,7 @@ func TestCases(t *testing.T) {
 }
 
 // views are the names of the sections that a case may hold besides its source.
-var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "files", "udp", "report", "status"}
+var views = []string{"global", "frontends", "tcp", "base", "base-tcp", "profiles", "web", "userlists", "backends", "maps", "lists", "crt-list", "crt-lists", "files", "udp", "report", "status"}
 
 func runCase(t *testing.T, path string) {
 	archive, err := txtar.ParseFile(path)
@@ -140,6 +140,8 @@ func view(t *testing.T, tree, name, report string) string {
 		return read(t, tree, "conf.d/15-userlists.cfg")
 	case "crt-list":
 		return read(t, tree, "crt-lists/https.list")
+	case "crt-lists":
+		return joined(t, tree, "crt-lists/gateway_*.list", true)
 	case "tcp":
 		return joined(t, tree, "conf.d/25-tcp.cfg", false) // not there without TCP services
 	case "base-tcp":

@@ -13,7 +13,8 @@ type Ask struct {
 	Address    string
 	Source     string // address of the client; empty: 127.0.0.1
 	Prelude    string // sent before anything else, such as a header of the PROXY protocol
-	ServerName string // of TLS; empty: no TLS
+	ServerName string // of TLS; empty: no TLS; an address: TLS without a name
+	Shown      *Pair  // certificate that the server is shown if it asks; nil: none
 	Method     string // empty: GET
 	Host, Path string // the path goes out byte for byte
 	Headers    []string
@@ -53,7 +54,17 @@ func (a Ask) dial() (net.Conn, error) {
 	if a.ServerName == "" {
 		return conn, nil
 	}
-	secure := tls.Client(conn, &tls.Config{ServerName: a.ServerName, InsecureSkipVerify: true})
+	config := &tls.Config{ServerName: a.ServerName, InsecureSkipVerify: true}
+	if a.Shown != nil {
+		shown, err := tls.X509KeyPair([]byte(a.Shown.Certificate), []byte(a.Shown.Key))
+		if err != nil {
+			conn.Close()
+			return nil, err
+		}
+		// Shown whoever the server says that it trusts, as a client does that tries.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown, nil }
+	}
+	secure := tls.Client(conn, config)
 	_ = secure.SetDeadline(time.Now().Add(10 * time.Second))
 	if err := secure.Handshake(); err != nil {
 		conn.Close()

@@ -99,6 +99,11 @@ func (p *Pair) TLSSecret(name string) string {
 	return Secret(name, map[string]string{"tls.crt": p.Certificate, "tls.key": p.Key})
 }
 
+// Authority is the manifest of a ConfigMap with the certificate, for those who trust it.
+func (p *Pair) Authority(name string) string {
+	return fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: test}\ndata: {ca.crt: %q}\n", name, p.Certificate)
+}
+
 // Secret is the manifest of a Secret in namespace "test".
 func Secret(name string, data map[string]string) string {
 	text := "---\napiVersion: v1\nkind: Secret\nmetadata: {name: " + name + ", namespace: test}\nstringData:\n"

@@ -26,7 +26,7 @@ func parsed[T any](t interface{ Fatal(...any) }, text string) *T {
 
 // gatewayObject draws an object of a world in which Gateways and routes collide.
 func (u *universe) gatewayObject() any {
-	switch u.pick("kind", "route", "route", "route", "grpc", "tls", "tcp", "udp", "udp", "set", "grant", "policy", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
+	switch u.pick("kind", "route", "route", "route", "grpc", "tls", "tcp", "udp", "udp", "set", "grant", "policy", "authority", "gateway", "gateway", "class", "Service", "EndpointSlice", "Secret", "Ingress") {
 	case "route":
 		route := parsed[gatewayv1.HTTPRoute](u.t, u.route())
 		route.ObjectMeta = u.meta("a")
@@ -58,11 +58,13 @@ func (u *universe) gatewayObject() any {
 		return grant
 	case "policy":
 		p := parsed[gatewayv1.BackendTLSPolicy](u.t, "spec: {targetRefs: [{group: '', kind: Service, name: '"+u.pick("target", "x", "y", "z")+"'}], validation: {hostname: a.example.com, "+
-			u.pick("authority", "wellKnownCACertificates: System", "caCertificateRefs: [{group: '', kind: ConfigMap, name: gone}]")+"}}")
+			u.pick("authority", "wellKnownCACertificates: System", "caCertificateRefs: [{group: '', kind: ConfigMap, name: gone}]", "caCertificateRefs: [{group: '', kind: ConfigMap, name: x}]")+"}}")
 		p.ObjectMeta = u.meta("a")
 		return p
+	case "authority":
+		return u.authority()
 	case "gateway":
-		gw := parsed[gatewayv1.Gateway](u.t, "spec: {gatewayClassName: "+u.pick("class", "sluice", "sluice", "other")+u.pick("sets", "", ", allowedListeners: {namespaces: {from: Same}}")+u.pick("address", "", "", ", addresses: [{value: 10.0.0.1}]", ", addresses: [{value: 10.0.0.9}]")+", listeners: ["+u.listeners()+"]}")
+		gw := parsed[gatewayv1.Gateway](u.t, "spec: {gatewayClassName: "+u.pick("class", "sluice", "sluice", "other")+u.pick("sets", "", ", allowedListeners: {namespaces: {from: Same}}")+u.pick("address", "", "", ", addresses: [{value: 10.0.0.1}]", ", addresses: [{value: 10.0.0.9}]")+u.gatewayTLS()+", listeners: ["+u.listeners()+"]}")
 		gw.ObjectMeta = u.meta("a")
 		return gw
 	case "class":
@@ -88,6 +90,23 @@ func (u *universe) gatewayObject() any {
 	}
 	u.annotate(s.Annotations)
 	return s
+}
+
+// authority signs certificates of clients and servers, or is none.
+func (u *universe) authority() *corev1.ConfigMap {
+	m := &corev1.ConfigMap{ObjectMeta: u.meta("a"), Data: map[string]string{"ca.crt": rapid.SampledFrom(u.pairs).Draw(u.t, "pair")["tls.crt"]}}
+	if m.Name = "x"; u.chance("empty", 3) {
+		m.Data = nil
+	}
+	return m
+}
+
+// gatewayTLS is what a Gateway asks of clients, and shows to servers.
+func (u *universe) gatewayTLS() string {
+	const authorities = "caCertificateRefs: [{group: '', kind: ConfigMap, name: x}]"
+	return ", tls: {" + u.pick("clients", "", "", "frontend: {default: {validation: {"+authorities+"}}}, ",
+		"frontend: {default: {}, perPort: [{port: 443, tls: {validation: {mode: AllowInsecureFallback, "+authorities+"}}}]}, ") +
+		u.pick("shown", "", "backend: {clientCertificateRef: {name: x}}") + "}"
 }
 
 func (u *universe) listeners() string {

@@ -36,6 +36,7 @@ type frontend struct {
 	secrets   map[snapshot.Key]*certificateUnit
 	authority []holding
 	lines     []model.CrtLine
+	clients   map[string]string  // in the table of conditions: listeners whose clients have shown a certificate
 	model     *model.Frontend    // nil: that of Ingresses, or one for connections, or nobody is served
 	tcp       *model.TCPFrontend // nil: it is not one for connections
 }
@@ -264,6 +265,7 @@ func (m *Memo) settleGatewayHosts() {
 func (m *Memo) settleListeners() {
 	for f := range m.work.listeners.drain {
 		m.settleSecrets(f)
+		m.settleClients(f)
 		next := m.modelOf(f)
 		if (next == nil) != (f.model == nil) || next != nil && !next.Equal(f.model) {
 			f.model = next
@@ -287,7 +289,7 @@ func (m *Memo) modelOf(f *frontend) *model.Frontend {
 	next := resolve.GatewayFrontend(m.global.set, f.name, f.addresses, secure)
 	next.Labels = f.labels()
 	if secure {
-		next.CrtList = f.name
+		next.CrtList, next.AnyClient = f.name, f.anyClient()
 		next.StrictSNI = len(f.listeners[token.AnyHost]) == 0
 	}
 	if next.Behind = m.units.behind[f.name]; next.Behind {
@@ -303,7 +305,7 @@ func (m *Memo) frontendList() []*model.Frontend {
 	for _, f := range m.global.process.Frontends {
 		if shared := m.units.frontends[f.Name]; shared != nil && len(shared.listeners) > 0 {
 			both := *f
-			both.Gateway, both.Labels = true, shared.labels()
+			both.Gateway, both.Labels, both.AnyClient = true, shared.labels(), shared.anyClient()
 			f = &both
 		}
 		if m.units.behind[f.Name] {

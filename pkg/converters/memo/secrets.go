@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/pkg/converters/gateway"
 	"github.com/sluice-proxy/sluice/pkg/converters/resolve"
 	"github.com/sluice-proxy/sluice/pkg/converters/snapshot"
+	"github.com/sluice-proxy/sluice/pkg/converters/vhost"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/token"
 )
@@ -47,8 +48,18 @@ func (m *Memo) settleSecrets(f *frontend) {
 		listeners := slices.SortedFunc(slices.Values(f.listeners[host]), func(a, b *gateway.Listener) int {
 			return cmp.Or(snapshot.CompareKeys(a.ID.Gateway, b.ID.Gateway), snapshot.CompareKeys(a.ID.Set, b.ID.Set), cmp.Compare(a.ID.Name, b.ID.Name))
 		})
+		line := model.CrtLine{List: list}
+		if auth := clientAuth(listeners); auth != nil {
+			file := resolve.Authorities(m.view(), auth.Authorities)
+			if file == nil {
+				continue // the converter has closed the listener
+			}
+			_, h := m.pools.caFiles.hold(file.Origin.String(), file)
+			f.authority = append(f.authority, h)
+			line.ClientCA, line.Optional = file.Name, auth.Fallback
+		}
 		for _, l := range listeners {
-			lines = append(lines, m.linesOfListener(f, l, list)...)
+			lines = append(lines, f.linesOfListener(l, line)...)
 		}
 	}
 	m.pools.release(held)
@@ -56,18 +67,49 @@ func (m *Memo) settleSecrets(f *frontend) {
 	m.work.crtLines = true
 }
 
-// linesOfListener are the lines of the certificates of one listener.
-func (m *Memo) linesOfListener(f *frontend, l *gateway.Listener, list string) []model.CrtLine {
-	line := model.CrtLine{List: list}
-	if auth := l.ClientAuth; auth != nil {
-		file := resolve.Authorities(m.view(), auth.Authorities)
-		if file == nil {
-			return nil // the converter has closed the listener
+// clientAuth is how the clients of the listeners of one host prove who they are; nil: they need
+// not. Listeners of several Gateways may have one host, and then one certificate of a client
+// opens all of them: it is what the first strict one asks for, so none is open to those whom it
+// keeps out.
+func clientAuth(listeners []*gateway.Listener) *gateway.ClientAuth {
+	var loose *gateway.ClientAuth
+	for _, l := range listeners {
+		if l.ClientAuth != nil && !l.ClientAuth.Fallback {
+			return l.ClientAuth
 		}
-		_, h := m.pools.caFiles.hold(file.Origin.String(), file)
-		f.authority = append(f.authority, h)
-		line.ClientCA, line.Optional = file.Name, auth.Fallback
+		if loose == nil {
+			loose = l.ClientAuth
+		}
 	}
+	return loose
+}
+
+// anyClient tells whether clients whose certificate is not valid get in on some listener. HAProxy
+// knows that for a whole bind only; settleClients is what keeps them out of the other listeners.
+func (f *frontend) anyClient() bool {
+	for _, listeners := range f.listeners {
+		if auth := clientAuth(listeners); auth != nil && auth.Fallback {
+			return true
+		}
+	}
+	return false
+}
+
+// settleClients says of which listeners no request is served without a client's certificate that
+// is valid. A connection that asked for another name was not asked for one.
+func (m *Memo) settleClients(f *frontend) {
+	wanted := map[string]string{}
+	for host, listeners := range f.listeners {
+		if auth := clientAuth(listeners); f.role == roleRequests && auth != nil && !auth.Fallback {
+			wanted[vhost.Clients(f.name, host)] = "1"
+		}
+	}
+	m.editAll(tableConditions, f.clients, wanted)
+	f.clients = wanted
+}
+
+// linesOfListener are the lines of the certificates of one listener.
+func (f *frontend) linesOfListener(l *gateway.Listener, line model.CrtLine) []model.CrtLine {
 	var lines []model.CrtLine
 	for _, key := range l.Secrets {
 		fragment := &f.secrets[key].fragment

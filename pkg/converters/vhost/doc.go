@@ -31,7 +31,8 @@
 // of the old ones.
 //
 // Beside the lists "guard/" and a virtual host stands where the spelling of a path decides about
-// a protection: there a path that can be read in two ways is answered 400.
+// a protection: there a path that can be read in two ways is answered 400. "clients/" and a
+// listener stands where clients show a certificate: a request without one is answered 421.
 //
 // A weighted set has n slots, n being the sum of the weights divided by their greatest common
 // divisor, at most 1 000, and at least one for each weight that is not 0.

@@ -55,6 +55,13 @@ func None(frontend, listener string) string {
 	return of + ".-"
 }
 
+// Clients is the key under which the table of conditions says that all clients of a listener
+// have shown a certificate.
+func Clients(frontend, listener string) string {
+	of, _, _ := strings.Cut(ID(frontend, listener, ""), ".")
+	return "clients/" + of
+}
+
 // digits of each half of an id; tenants choose hosts, so there are enough of them.
 const digits = 16
 

@@ -67,6 +67,7 @@ type Frontend struct {
 	Labels         int    // the most labels that stand behind the star of a wildcard, with Gateway
 	CrtList        string // name of the crt-list, with SSL
 	StrictSNI      bool   // clients that ask for no known name are refused, with SSL
+	AnyClient      bool   // clients whose certificate is not valid get in, too: ssl_c_verify tells, with SSL
 	Behind         bool   // connections come from the TCPFrontend that tells names apart, not from Addresses
 	// NoTLSRedirect are beginnings of paths that no profile redirects to https, sorted.
 	NoTLSRedirect []string
@@ -110,7 +111,7 @@ type CrtLine struct {
 	Certificate string   // name of a Certificate
 	Hosts       []string // SNI filters, sorted; none on the first line only
 	ClientCA    string   // name of the file of authorities that sign clients' certificates; empty: none is asked for
-	Optional    bool     // with ClientCA: clients get in without a valid one, too
+	Optional    bool     // with ClientCA: clients get in without one, too
 }
 
 // CrtListHTTPS is the crt-list of the Ingress listener, and of TCP services.
