@@ -17,9 +17,9 @@ func claims() map[string]bool {
 		"UDPRoute":       false,
 
 		"GatewayAddressEmpty":                                        true,
-		"GatewayBackendClientCertificate":                            false,
-		"GatewayFrontendClientCertificateValidation":                 false,
-		"GatewayFrontendClientCertificateValidationInsecureFallback": false,
+		"GatewayBackendClientCertificate":                            true,
+		"GatewayFrontendClientCertificateValidation":                 true,
+		"GatewayFrontendClientCertificateValidationInsecureFallback": true,
 		"GatewayHTTPListenerIsolation":                               true,
 		"GatewayHTTPSListenerDetectMisdirectedRequests":              true,
 		"GatewayInfrastructure":                                      true,
@@ -27,7 +27,7 @@ func claims() map[string]bool {
 		"GatewayStaticAddresses":                                     true,
 		"ListenerSet":                                                true,
 
-		"BackendTLSPolicy":                          false,
+		"BackendTLSPolicy":                          true,
 		"BackendTLSPolicySANValidation":             false,
 		"HTTPRoute303RedirectStatusCode":            true,
 		"HTTPRoute307RedirectStatusCode":            true,

@@ -25,6 +25,16 @@ frontend _limited; one that exceeds the limit is logged by its own frontend, too
 (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) are tried again, and requests that fit into one buffer. Without retry timeouts.request is the
 time that a server may take for its answer; that of connecting comes on top of it.
 
+A BackendTLSPolicy counts for all that Gateways send to its Services; Ingresses go by their own options. One that can't be honoured has
+requests answered 500: nothing is sent in plain text, or to a server that is not verified. HAProxy compares the certificate of a
+server with the name that it sends and with no other, so subjectAltNames may hold the hostname alone: a policy with other names is
+refused (Accepted False, reason Invalid). The certificate of a Gateway (spec.tls.backend) is shown wherever it speaks TLS to servers.
+
+Certificates of clients (spec.tls.frontend) are asked for on HTTPS listeners. A request for such a name on a connection that was opened
+for another one is answered 421. HAProxy lets clients in whose certificate is not valid (AllowInsecureFallback) for a whole port only:
+where Gateways share one, listeners that ask for valid certificates answer 421 then, instead of ending the handshake. What servers are
+told of a client is the same in both modes: nothing of its certificate. The first such listener of a port, and the last, is a reload.
+
 | feature | served |
 | --- | --- |
 `
