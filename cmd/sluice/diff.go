@@ -96,7 +96,7 @@ func printDiff(w io.Writer, before *standing, p *plan.Plan) error {
 			fmt.Fprintf(w, "secret %s: %s\n", write.File.Path, write.Reason)
 			continue
 		}
-		if err := printFileDiff(w, write.File.Path, before.content[write.File.Path], write.File.Content); err != nil {
+		if err := printFileDiff(w, write.File.Path, before.content[write.File.Path], write.File.Bytes()); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ func tables(in Input, t *tree.Tree) error {
 		if in.Old.Served != nil && slices.Contains(in.Old.Served.Tables, table) && in.keep(path, t) {
 			continue
 		}
-		t.Add(tree.NewFile(path, tree.Map, table.Text()))
+		t.Add(tree.NewFileOf(path, tree.Map, table.Text()))
 	}
 	return nil
 }

@@ -238,7 +238,7 @@ func (in Input) keep(path string, t *tree.Tree) bool {
 	}
 	file, ok := in.Old.Tree.Lookup(path)
 	if ok {
-		file.Content, file.Secret = nil, nil
+		file.Content, file.Parts, file.Secret = nil, nil, nil
 		t.Add(file)
 	}
 	return ok

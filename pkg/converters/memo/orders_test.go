@@ -78,7 +78,9 @@ func essence(m *model.Model) string {
 	var b strings.Builder
 	for _, table := range m.Tables {
 		fmt.Fprintf(&b, "%s:\n", table.Name)
-		b.Write(table.Text())
+		for _, part := range table.Text() {
+			b.Write(part)
+		}
 	}
 	for backend := range m.Backends.All {
 		fmt.Fprintf(&b, "%s %x\n", backend.Name, backend.Digest)

@@ -115,7 +115,7 @@ func (f *Folder) own() error {
 		if err := f.mustBeEmpty(); err != nil {
 			return err
 		}
-		if err := replace(marker, []byte(layoutVersion), options{mode: 0o644, sync: true}); err != nil {
+		if err := replace(marker, [][]byte{[]byte(layoutVersion)}, options{mode: 0o644, sync: true}); err != nil {
 			return fmt.Errorf("write the marker: %w", err)
 		}
 	case err != nil:

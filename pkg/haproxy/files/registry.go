@@ -87,7 +87,7 @@ func (f *Folder) RemoveRecord(n int) error {
 // saveRegistry does not sync: see the package comment.
 func (f *Folder) saveRegistry(name string, text []byte) error {
 	path := filepath.Join(f.registry, name)
-	if err := replace(path, text, options{mode: 0o644, fault: f.fault}); err != nil {
+	if err := replace(path, [][]byte{text}, options{mode: 0o644, fault: f.fault}); err != nil {
 		return fmt.Errorf("save the registry: %w", err)
 	}
 	f.fault("registry written")

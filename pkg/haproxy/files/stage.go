@@ -97,7 +97,7 @@ func (s *stage) put(file tree.File) error {
 			return s.copyOf(old, path, file)
 		}
 	}
-	content := file.Bytes()
+	content := file.Pieces()
 	if content == nil && file.Size != 0 {
 		return fmt.Errorf("%s: its content is not known and the current generation has another one", file.Path)
 	}
@@ -121,10 +121,10 @@ func (s *stage) copyOf(old, path string, file tree.File) error {
 	if model.DigestOf(content) != file.Digest {
 		return fmt.Errorf("%s was changed by somebody else: the folder has to be read again", file.Path)
 	}
-	return s.write(path, content, file)
+	return s.write(path, [][]byte{content}, file)
 }
 
-func (s *stage) write(path string, content []byte, file tree.File) error {
+func (s *stage) write(path string, content [][]byte, file tree.File) error {
 	if err := create(path, content, options{mode: modeOf(file)}); err != nil {
 		return err
 	}

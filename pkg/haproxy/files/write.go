@@ -45,7 +45,7 @@ type options struct {
 
 // replace writes a file under its temporary name and renames it. It does not sync the
 // folder.
-func replace(path string, content []byte, o options) error {
+func replace(path string, content [][]byte, o options) error {
 	temp := temporaryPath(path)
 	if err := create(temp, content, o); err != nil {
 		return err
@@ -77,7 +77,7 @@ func putInPlace(temp, path string, synced bool) error {
 // Replace writes a file that is no part of a generation: whole or not at all, whatever
 // happens, and with the given mode whatever mode a file of that name has.
 func Replace(path string, content []byte, mode fs.FileMode) error {
-	if err := replace(path, content, options{mode: mode, sync: true}); err != nil {
+	if err := replace(path, [][]byte{content}, options{mode: mode, sync: true}); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
@@ -85,7 +85,7 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 
 // create writes a new file. A leftover of that name is removed, never written into: it
 // might be a hard link of a file in use, or readable by others.
-func create(path string, content []byte, o options) (err error) {
+func create(path string, content [][]byte, o options) (err error) {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	file, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -102,7 +102,11 @@ func create(path string, content []byte, o options) (err error) {
 			_ = os.Remove(path) // the first error is the one to tell
 		}
 	}()
-	_, err = file.Write(content)
+	for _, part := range content {
+		if err == nil {
+			_, err = file.Write(part)
+		}
+	}
 	if err == nil && o.mode != 0o600 {
 		err = file.Chmod(o.mode)
 	}
@@ -209,11 +213,11 @@ func (b *Batch) WriteLoose(file tree.File) error {
 }
 
 // prepare finds out what is to be written where, and makes the folder.
-func (b *Batch) prepare(file tree.File) (path string, content []byte, err error) {
+func (b *Batch) prepare(file tree.File) (path string, content [][]byte, err error) {
 	if path, err = b.path(file.Path); err != nil {
 		return "", nil, err
 	}
-	content = file.Bytes()
+	content = file.Pieces()
 	if content == nil && file.Size != 0 {
 		return "", nil, fmt.Errorf("write %s: its content is not known", file.Path)
 	}

@@ -11,10 +11,17 @@ import (
 // Digest identifies content: the first 16 bytes of its SHA-256.
 type Digest [16]byte
 
-// DigestOf is the digest of the given bytes.
-func DigestOf(b []byte) Digest {
-	sum := sha256.Sum256(b)
-	return Digest(sum[:16])
+// DigestOf is the digest of the given bytes, one part behind the other.
+func DigestOf(parts ...[]byte) Digest {
+	if len(parts) == 1 {
+		sum := sha256.Sum256(parts[0])
+		return Digest(sum[:16])
+	}
+	h := sha256.New()
+	for _, part := range parts {
+		h.Write(part)
+	}
+	return Digest(h.Sum(nil)[:16])
 }
 
 // String is the digest in hexadecimal, 32 characters.

@@ -14,7 +14,6 @@ type Table struct {
 	Name   string
 	chunks []chunk // none is empty
 	size   int     // entries
-	bytes  int     // of the text
 }
 
 // chunk holds its text too: the map file is written anew with each change, and to collect
@@ -70,15 +69,15 @@ func (t *Table) All(yield func(Entry) bool) {
 	}
 }
 
-// Text is the map file. HAProxy splits a line at the first blank (configuration manual,
+// Text is the map file, in parts, which tables share. HAProxy splits a line at the first blank (configuration manual,
 // converter "map"). Keys and values passed token.MapKey and token.MapValue when they were put
 // into the table: here that would cost all of them each time.
-func (t *Table) Text() []byte {
-	text := make([]byte, 0, t.bytes)
-	for _, c := range t.chunks {
-		text = append(text, c.text...)
+func (t *Table) Text() [][]byte {
+	parts := make([][]byte, len(t.chunks))
+	for i, c := range t.chunks {
+		parts[i] = c.text
 	}
-	return text
+	return parts
 }
 
 // Lookup is the value of a key.
@@ -112,7 +111,7 @@ type Edit struct {
 func (t *Table) With(edits []Edit) *Table {
 	edits = slices.Clone(edits)
 	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.Key, b.Key) })
-	next := &Table{Name: t.Name, chunks: make([]chunk, 0, len(t.chunks)+1), size: t.size, bytes: t.bytes}
+	next := &Table{Name: t.Name, chunks: make([]chunk, 0, len(t.chunks)+1), size: t.size}
 	changed, from := false, 0
 	for len(edits) > 0 {
 		// What goes behind the last entry belongs to the last chunk.
@@ -138,7 +137,6 @@ func (t *Table) With(edits []Edit) *Table {
 		}
 		changed = true
 		next.size -= len(old.entries)
-		next.bytes -= len(old.text)
 		next.add(merged)
 	}
 	if !changed {
@@ -178,10 +176,8 @@ func (t *Table) add(entries []Entry) {
 		if n > 2*chunkSize {
 			n = chunkSize
 		}
-		c := newChunk(entries[:n:n])
-		t.chunks = append(t.chunks, c)
+		t.chunks = append(t.chunks, newChunk(entries[:n:n]))
 		t.size += n
-		t.bytes += len(c.text)
 		entries = entries[n:]
 	}
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -90,8 +91,8 @@ func TestTableIsASortedMap(t *testing.T) {
 			for e := range table.All {
 				text += e.Key + " " + e.Value + "\n"
 			}
-			if string(table.Text()) != text {
-				t.Fatalf("the text is %q, not %q", table.Text(), text)
+			if string(bytes.Join(table.Text(), nil)) != text {
+				t.Fatalf("the text is %q, not %q", bytes.Join(table.Text(), nil), text)
 			}
 			if table.Len() != len(want) {
 				t.Fatalf("%d entries, and Len is %d", len(want), table.Len())

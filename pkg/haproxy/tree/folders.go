@@ -156,7 +156,7 @@ func (f *folder) remove(path string) {
 	}
 }
 
-func (f File) hasContent() bool { return f.Content != nil || f.Secret != nil }
+func (f File) hasContent() bool { return f.Content != nil || f.Parts != nil || f.Secret != nil }
 
 // Clone is a tree with the same files that can be changed without changing t.
 func (t *Tree) Clone() *Tree {
@@ -201,7 +201,7 @@ func (f *folder) bare() *folder {
 	for path, file := range f.files {
 		if file.hasContent() {
 			without := *file
-			without.Content, without.Secret = nil, nil
+			without.Content, without.Parts, without.Secret = nil, nil, nil
 			file = &without
 		}
 		next.files[path] = file

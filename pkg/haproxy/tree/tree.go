@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
@@ -33,6 +34,9 @@ type File struct {
 	// Content is what to write. It is nil for a file that did not change since the last
 	// tree: then the digest alone says what stands there.
 	Content []byte
+	// Parts hold the content in place of Content where other files share most of them: a map
+	// of ten thousand routes is not copied for each one that is added. None is ever changed.
+	Parts [][]byte
 	// Secret holds the content in place of Content for private keys.
 	Secret *model.Secret
 }
@@ -40,6 +44,15 @@ type File struct {
 // NewFile is a file with its digest and size.
 func NewFile(path string, kind Kind, content []byte) File {
 	return File{Path: path, Kind: kind, Digest: model.DigestOf(content), Size: int64(len(content)), Content: content}
+}
+
+// NewFileOf is a file that is put together of parts.
+func NewFileOf(path string, kind Kind, parts [][]byte) File {
+	file := File{Path: path, Kind: kind, Digest: model.DigestOf(parts...), Parts: parts}
+	for _, part := range parts {
+		file.Size += int64(len(part))
+	}
+	return file
 }
 
 // ProfilesPath is the file of all profiles.
@@ -68,5 +81,16 @@ func (f File) Bytes() []byte {
 	if f.Secret != nil {
 		return []byte(f.Secret.Reveal())
 	}
+	if f.Parts != nil {
+		return bytes.Join(f.Parts, nil)
+	}
 	return f.Content
+}
+
+// Pieces are the content as Bytes has it, one behind the other, without copying it.
+func (f File) Pieces() [][]byte {
+	if f.Parts != nil || !f.hasContent() {
+		return f.Parts
+	}
+	return [][]byte{f.Bytes()}
 }
