@@ -161,6 +161,7 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 	config := apply.Config{
 		Folder: folder, Worker: runtime, Master: socket.NewMaster(master), Log: log,
 		Check:   func(ctx context.Context, confDir string) error { return process.Check(ctx, binary, confDir) },
+		Room:    apply.Room{OldWorkers: o.OldWorkers},
 		Metrics: apply.Metrics{FileWritten: metrics.FileWritten, CommandSent: metrics.CommandSent, Reloaded: metrics.Reloaded},
 	}
 	if o.ReloadInterval > 0 {
@@ -168,8 +169,11 @@ func newRunner(o *options.Options, log *slog.Logger) (*runner, error) {
 	}
 	if r.supervisor != nil {
 		config.Supervisor = r.supervisor
+		// Pids of somebody else's HAProxy may be those of another container.
+		config.Room.Memory, config.Room.Resident = 2*memory, process.Resident
 	}
 	metrics.Backends(runtime.BackendCounters)
+	metrics.Workers(config.Master.Processes)
 	a := apply.New(config)
 	worker = a.WorkerPID
 	r.loop = &loop.Loop{Line: line, Apply: a, Log: log, Metrics: metrics, Publish: r.admin.Publish, Once: o.Once, Counters: runtime}

@@ -293,6 +293,7 @@ func (c *Controller) State() State {
 
 // State is what tests read of /api/v1/state.
 type State struct {
+	Waiting         string // why the next reload does not begin yet
 	Ready           bool
 	Wanted, Applied uint64
 	Generation      int

@@ -35,6 +35,38 @@ func (m *Metrics) Backends(ask func(ctx context.Context) ([]socket.Counters, err
 	})
 }
 
+// workers are HAProxy's workers of earlier configurations, asked for at each scrape.
+type workers struct {
+	ask func(ctx context.Context) ([]socket.Process, error)
+	old *prometheus.Desc
+}
+
+// Workers adds the number of old workers to the metrics.
+func (m *Metrics) Workers(ask func(ctx context.Context) ([]socket.Process, error)) {
+	m.registry.MustRegister(&workers{ask, prometheus.NewDesc("sluice_old_workers",
+		"Workers of HAProxy that finish the connections they had when it was reloaded.", nil, nil)})
+}
+
+// Describe implements prometheus.Collector.
+func (w *workers) Describe(out chan<- *prometheus.Desc) { out <- w.old }
+
+// Collect implements prometheus.Collector. Where the master does not answer there is no series.
+func (w *workers) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	list, err := w.ask(ctx)
+	if err != nil {
+		return
+	}
+	old := 0
+	for _, p := range list {
+		if p.Type == "worker" && p.Old {
+			old++
+		}
+	}
+	out <- prometheus.MustNewConstMetric(w.old, prometheus.GaugeValue, float64(old))
+}
+
 // Describe implements prometheus.Collector.
 func (h *haproxy) Describe(out chan<- *prometheus.Desc) {
 	out <- h.retries

@@ -29,6 +29,7 @@ type Status struct {
 	Dynamic     bool             `json:"dynamic"`    // HAProxy adds and removes backends at run time
 	Reloads     []Reload         `json:"reloads"`    // the last ones, newest first
 	Error       string           `json:"error,omitempty"`
+	Waiting     string           `json:"waiting,omitempty"` // why the next reload does not begin yet
 	Trouble     string           `json:"trouble,omitempty"` // what keeps the source from following its objects
 	Quarantined []string         `json:"quarantined"`
 	Findings    []report.Finding `json:"findings"`

@@ -30,6 +30,7 @@ type Applier interface {
 	Reload(ctx context.Context, p *plan.Plan) <-chan apply.Outcome
 	Restart(ctx context.Context) apply.Outcome
 	RetryRemovals(ctx context.Context) (left int, drift bool)
+	Waiting() string // why the reload in flight does not begin; empty: it does
 }
 
 // Writer takes what there is to tell about objects. Its methods never block.
@@ -169,7 +170,7 @@ func (l *Loop) everySecond(ctx context.Context) {
 	if l.portless && l.synced && l.forward() {
 		l.dirty = true
 	}
-	if !l.reported && l.synced {
+	if l.synced && (!l.reported || l.status.Waiting != l.Apply.Waiting()) {
 		l.publish(nil)
 	}
 }

@@ -33,12 +33,14 @@ type applier struct {
 	early    []*plan.Plan
 	reloads  []*plan.Plan
 	flight   chan apply.Outcome
+	waiting  string
 }
 
 func (a *applier) Open(context.Context) (*shard.Registry, error) { return a.registry, nil }
 func (a *applier) Expected() *shard.Registry                     { return a.registry }
 func (a *applier) Rescan() (*shard.Registry, []string, error)    { return a.registry, nil, nil }
 func (a *applier) Restart(context.Context) apply.Outcome         { return apply.Outcome{Registry: a.registry} }
+func (a *applier) Waiting() string                               { return a.waiting }
 func (a *applier) RetryRemovals(context.Context) (int, bool)     { return 0, false }
 func (a *applier) Do(_ context.Context, p *plan.Plan) apply.Outcome {
 	a.did, a.registry = append(a.did, p), p.Next
@@ -325,5 +327,24 @@ func TestFailuresAreRetried(t *testing.T) {
 	}
 	if delay(100) != lastRetry {
 		t.Errorf("wait %v in the long run", delay(100))
+	}
+}
+
+// Why a reload does not begin shows in the state, and no longer than it is so.
+func TestTheStateTellsWhatAReloadWaitsFor(t *testing.T) {
+	w := newWorld(t)
+	var shown *admin.Status
+	w.Publish = func(s *admin.Status) { shown = s }
+	w.change(base)
+	w.land(apply.Outcome{Reloaded: true})
+	w.applier.waiting = "2 old workers still have connections"
+	w.everySecond(context.Background())
+	if shown.Waiting != w.applier.waiting {
+		t.Errorf("while it waits: %q", shown.Waiting)
+	}
+	w.applier.waiting = ""
+	w.everySecond(context.Background())
+	if shown.Waiting != "" {
+		t.Errorf("when it has begun: %q", shown.Waiting)
 	}
 }

@@ -21,6 +21,7 @@ func (l *Loop) publish(reg *shard.Registry) {
 		l.status.Backends = l.Line.Model().Backends.Len()
 	}
 	l.status.Wanted = l.wanted
+	l.status.Waiting = l.Apply.Waiting()
 	l.status.Quarantined = nil
 	for _, origin := range l.Line.Quarantined() {
 		l.status.Quarantined = append(l.status.Quarantined, origin.String())

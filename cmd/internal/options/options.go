@@ -66,6 +66,7 @@ type Options struct {
 	WithKeys              bool
 	Bootstrap             bool
 	StopTimeout           time.Duration
+	OldWorkers            int
 	ReloadInterval        time.Duration
 	Against               string
 	Running               string
@@ -126,6 +127,7 @@ var table = []row{
 	{"log-level", Run, func(o *Options) any { return &o.LogLevel }, "info", "debug, info, warn or error"},
 	{"master-socket", Run, func(o *Options) any { return &o.MasterSocket }, "", "master socket of an HAProxy that somebody else starts, on current/conf.d of the configuration folder and with the same --run-dir; empty: sluice starts and supervises HAProxy"},
 	{"node-name", all, func(o *Options) any { return &o.NodeName }, "", "node that HAProxy runs on: Services with a trafficDistribution prefer endpoints with a hint for it"},
+	{"old-workers", Run, func(o *Options) any { return &o.OldWorkers }, 2, "how many HAProxy workers of earlier configurations may still finish their connections when a reload begins: one that finds as many waits until one has ended, for timeout-stop at most; changes that need no reload go on meanwhile; 0: any number"},
 	{"once", Run, func(o *Options) any { return &o.Once }, false, "bring HAProxy to the present state of the source and exit"},
 	{"out", Render, func(o *Options) any { return &o.Out }, "", "folder to write the tree to; - prints it"},
 	{"output", Check | Diff, func(o *Options) any { return &o.Output }, "text", "text or json"},
@@ -192,6 +194,9 @@ func (o *Options) Validate() error {
 	// An HAProxy that dies is started again by the reload in flight, which must not wait long.
 	if o.ReloadInterval < 0 || o.ReloadInterval > 10*time.Second {
 		return fmt.Errorf("--reload-interval=%s: write a time up to 10s, or 0 for no bound", o.ReloadInterval)
+	}
+	if o.OldWorkers < 0 {
+		return fmt.Errorf("--old-workers=%d: write a number of processes, or 0 for no bound", o.OldWorkers)
 	}
 	return nil
 }

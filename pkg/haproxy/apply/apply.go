@@ -64,6 +64,7 @@ type Config struct {
 	// Pace bounds the rate of reloads: it returns when the next one may begin; nil: at once.
 	// The servers of a reload that waits are told to the old worker before, as always.
 	Pace func(ctx context.Context) error
+	Room Room // bounds the old workers
 	// Grace is how long a backend stays as it is after the last route to it is gone, so that a
 	// request that has just looked up its route finds it; 0: 1 s, negative: not at all.
 	Grace time.Duration
@@ -116,6 +117,8 @@ type Apply struct {
 
 	dynamic  atomic.Bool             // the worker takes "add backend"
 	sections map[string]model.Digest // of shard.Worker: those that the worker has loaded
+
+	waiting atomic.Pointer[string] // see Waiting
 
 	busy  []removal
 	saved saved

@@ -43,9 +43,9 @@
 // reload the numbers differ, and the new worker's is right from its first moment. What is
 // planned meanwhile goes through Do against Expected: the old worker gets its commands at
 // once as far as it has the backends they speak of, and the plan goes into the journal.
-// Files are not touched while HAProxy reads them: what is in the journal before the check
-// is written into the staged generation; the rest is carried out after the reload, as one
-// batch of the kind above, on the new worker. So nothing that the old worker alone was
+// Files are not touched while HAProxy reads them: of what comes before the check the last
+// version of each file is written into the staged generation; the rest is carried out after
+// the reload, as one batch of the kind above, on the new worker. So nothing that the old worker alone was
 // told is lost, and no file of the old generation ever speaks of what only the new one
 // has. A new backend goes to the old worker if that one has loaded its profile. A connection that reaches the wrong worker is refused by the socket package, which
 // compares the pid behind each connection with Worker.
@@ -58,6 +58,9 @@
 // If HAProxy refuses the tree nothing was swapped; if the reload fails after a passed
 // check the link is swapped back. In both cases the old worker serves on, and the
 // registry in the Outcome describes it, with all that it was told meanwhile.
+//
+// Before all that a reload waits for its turn (Config.Pace), and while there are as many old
+// workers as Config.Room allows, or no memory for another one. It is in flight meanwhile.
 //
 // Where no worker runs, Reload is a cold start; if the tree is refused then, HAProxy is
 // started on the generation that stands.

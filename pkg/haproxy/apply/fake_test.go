@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/process"
@@ -39,6 +40,7 @@ type haproxy struct {
 	old     bool             // it can't add backends
 	streams map[string]bool  // backends with a stream
 	probed  []int            // pids of workers
+	olds    atomic.Int64     // old workers that have not ended
 }
 
 // process as it is kept in the file.
@@ -184,7 +186,11 @@ func (h *haproxy) Processes(context.Context) ([]socket.Process, error) {
 	if h.slow {
 		p.Worker++
 	}
-	return []socket.Process{{PID: p.Master, Type: "master"}, {PID: p.Worker, Type: "worker"}}, nil
+	list := []socket.Process{{PID: p.Master, Type: "master"}, {PID: p.Worker, Type: "worker"}}
+	for n := range int(h.olds.Load()) {
+		list = append(list, socket.Process{PID: 100_000 + n, Type: "worker", Old: true})
+	}
+	return list, nil
 }
 
 // runtimeOf is the worker's socket: its PID is another one than the master's.

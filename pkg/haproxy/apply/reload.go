@@ -30,8 +30,13 @@ type flight struct {
 	told    bool         // the old worker was told something
 	unknown string       // why served does not say it; empty: it does
 	served  *model.Model // what the old worker serves by now; nil: not known
-	journal []*plan.Plan // what Do was given meanwhile
-	staged  int          // so many of them are in the staged generation
+
+	// What Do was given meanwhile: up to the check of the staged generation only the last
+	// version of each file counts (nil: it is removed), since a reload may wait for long.
+	early   map[string]*tree.File
+	reached *shard.Registry // with them; nil: there were none
+	checked bool            // the generation is complete
+	journal []*plan.Plan    // those that came later
 
 	sections map[string]model.Digest // of the staged profiles
 }
@@ -53,7 +58,7 @@ func (a *Apply) Reload(ctx context.Context, p *plan.Plan) <-chan Outcome {
 		return done
 	}
 	a.number++
-	f := &flight{plan: p, n: a.cfg.Folder.Generation() + 1, number: a.number, served: a.reg.Served,
+	f := &flight{plan: p, n: a.cfg.Folder.Generation() + 1, number: a.number, served: a.reg.Served, early: map[string]*tree.File{},
 		worker: a.WorkerPID(), settled: a.settled}
 	f.expected = a.expect(f, p)
 	a.flight = f
@@ -111,11 +116,34 @@ func (a *Apply) Early(ctx context.Context, p *plan.Plan) {
 // journal takes a plan that was made while a reload is in flight.
 func (a *Apply) journal(ctx context.Context, p *plan.Plan) Outcome {
 	f := a.flight
-	f.journal = append(f.journal, p)
+	f.note(p)
 	f.expected = a.expect(f, p)
 	a.tell(ctx, f, p)
 	a.cfg.Fault("journal told")
 	return Outcome{Registry: f.expected}
+}
+
+// note keeps what has to be done after the success of the reload, or in what it reads.
+func (f *flight) note(p *plan.Plan) {
+	if f.checked {
+		f.journal = append(f.journal, p)
+		return
+	}
+	for i := range p.Writes {
+		f.early[p.Writes[i].File.Path] = &p.Writes[i].File
+	}
+	for _, r := range p.Removals {
+		f.early[r.Path] = nil
+	}
+	f.reached = p.Next
+}
+
+// next is the registry that the staged generation leads to.
+func (f *flight) next() *shard.Registry {
+	if f.reached != nil {
+		return f.reached
+	}
+	return f.plan.Next
 }
 
 // fly is the reload after its early commands, in a goroutine of its own.
@@ -125,6 +153,10 @@ func (a *Apply) fly(ctx context.Context, f *flight, out Outcome) Outcome {
 			out.Err = fmt.Errorf("wait for the turn of a reload: %w", err)
 			return a.abandon(ctx, f, out)
 		}
+	}
+	if err := a.awaitRoom(ctx, f); err != nil {
+		out.Err = fmt.Errorf("wait for the end of an old worker: %w", err)
+		return a.abandon(ctx, f, out)
 	}
 	if err := a.prepare(ctx, f); err != nil {
 		if !errors.As(err, &out.Refusal) {
@@ -161,23 +193,14 @@ func (a *Apply) prepare(ctx context.Context, f *flight) error {
 	return a.cfg.Check(ctx, filepath.Join(a.cfg.Folder.Dir(f.n), "conf.d"))
 }
 
-// catchUp writes what the journal holds into the staged generation. Nobody reads it yet,
-// so of each file only the last version counts.
+// catchUp writes what came meanwhile into the staged generation. Nobody reads it yet.
 func (a *Apply) catchUp(f *flight) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := map[string]*tree.File{} // nil: removed
-	for _, p := range f.journal {
-		for i := range p.Writes {
-			last[p.Writes[i].File.Path] = &p.Writes[i].File
-		}
-		for _, r := range p.Removals {
-			last[r.Path] = nil
-		}
-	}
-	f.staged = len(f.journal)
-	if f.staged > 0 {
-		file := tree.GenerationFile(f.number, f.journal[f.staged-1].Next.Tree.Digest())
+	f.checked = true
+	last := f.early
+	if f.reached != nil {
+		file := tree.GenerationFile(f.number, f.reached.Tree.Digest())
 		last[tree.GenerationPath] = &file
 	}
 	b := a.cfg.Folder.BatchIn(f.n)
@@ -297,13 +320,9 @@ func (a *Apply) land(ctx context.Context, f *flight, out Outcome) Outcome {
 	a.flight = nil
 	a.busy = nil
 	a.running = true
-	next := f.plan.Next
-	if f.staged > 0 {
-		next = f.journal[f.staged-1].Next
-	}
-	a.landed(f, next)
-	if rest := f.journal[f.staged:]; len(rest) > 0 {
-		more := a.batch(ctx, merged(rest))
+	a.landed(f, f.next())
+	if len(f.journal) > 0 {
+		more := a.batch(ctx, merged(f.journal))
 		out.Err, out.Drift = more.Err, more.Drift
 		a.cfg.Fault("journal replayed")
 	} else {
@@ -395,11 +414,7 @@ func (a *Apply) abandon(ctx context.Context, f *flight, out Outcome) Outcome {
 // firstFailed notes that the first generation of all stays, although HAProxy could not
 // be started on it: there is none to swap back to, and it has passed the check.
 func (a *Apply) firstFailed(f *flight) {
-	next := f.plan.Next
-	if f.staged > 0 {
-		next = f.journal[f.staged-1].Next
-	}
-	a.landed(f, next)
+	a.landed(f, f.next())
 	a.settled = false
 	a.unknown(notStarted)
 }
