@@ -58,6 +58,7 @@ fi
 
 part "traffic: no request is lost" "$make" --no-print-directory traffic
 part "e2e: a real control plane" "$make" --no-print-directory e2e
+part "conformance: the Gateway API's suite" "$make" --no-print-directory conformance
 
 line="$passed passed, $failed failed"
 [[ $skipped -eq 0 ]] || line+=", $skipped skipped"

@@ -14,7 +14,7 @@ func claims() map[string]bool {
 		"GRPCRoute":      true,
 		"TLSRoute":       true,
 		"TCPRoute":       true,
-		"UDPRoute":       false,
+		"UDPRoute":       true,
 
 		"GatewayAddressEmpty":                                        true,
 		"GatewayBackendClientCertificate":                            true,
