@@ -362,24 +362,7 @@ func TestNewProtectionHoldsOnKeptConnections(t *testing.T) {
 		pod := harness.NewPod(t, "web-1")
 		base := harness.Class + plainUsers + harness.Service("web") + harness.Slice("web", pod)
 		c := start(t, binary, map[string]string{"base.yaml": base, "web.yaml": harness.Ingress("web", "a.example", "web")})
-		client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
-		get := func(path string) int {
-			t.Helper()
-			request, err := http.NewRequest(http.MethodGet, "http://"+c.HTTP+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Host = "a.example"
-			response, err := client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			if _, err = io.Copy(io.Discard, response.Body); err != nil {
-				t.Fatal(err)
-			}
-			return response.StatusCode
-		}
+		get := keptConnection(t, c.HTTP, "a.example")
 		if status := get("/admin"); status != 200 {
 			t.Fatalf("status %d before the protection", status)
 		}
@@ -393,4 +376,66 @@ func TestNewProtectionHoldsOnKeptConnections(t *testing.T) {
 			t.Errorf("status %d of what is not protected", status)
 		}
 	})
+}
+
+// The same behind a Gateway: a path with its own route, with conditions and a share of the
+// requests, with a limit for all tries, and a host that a wider one had.
+func TestNewProtectionOfAGatewayHoldsOnKeptConnections(t *testing.T) {
+	harness.EachVersion(t, func(t *testing.T, binary string) {
+		t.Parallel()
+		address := harness.FreeAddress(t)
+		all := "{path: {type: PathPrefix, value: /}}"
+		c := start(t, binary, map[string]string{
+			"base.yaml":    servicesOf(t, "web", "more") + plainUsers,
+			"gateway.yaml": gatewayOf("{name: http, port: " + portOf(address) + ", protocol: HTTP}"),
+			"web.yaml":     routeOf("web", `"*.example"`, "{matches: ["+all+"], "+to("web")+"}"),
+		}, "--gateway-addresses", "127.0.0.1")
+		get := map[string]func(string) int{}
+		for _, host := range []string{"a.example", "b.example", "c.example", "d.example"} {
+			get[host] = keptConnection(t, address, host)
+			if status := get[host]("/admin"); status != 200 {
+				t.Fatalf("%s: status %d before the protection", host, status)
+			}
+		}
+		guarded := func(name, host, rules string) string {
+			return strings.Replace(routeOf(name, host, rules), "namespace: test,", "namespace: test, annotations: {sluice-proxy.github.io/auth-secret: users},", 1)
+		}
+		admin := "{path: {type: PathPrefix, value: /admin}}"
+		change(t, c, map[string]string{"admin.yaml": guarded("path", `"*.example"`, "{matches: ["+admin+"], "+to("web")+"}") +
+			guarded("host", "b.example", "{matches: ["+all+"], "+to("web")+"}") +
+			guarded("shares", "c.example", "{matches: [{path: {type: PathPrefix, value: /admin}, method: GET}], "+to("web*1", "more*1")+"}") +
+			guarded("limit", "d.example", "{matches: ["+admin+"], timeouts: {request: 5s}, retry: {codes: [500]}, "+to("web")+"}")})
+		for host, get := range get {
+			for range 3 { // the kept connection, and new ones
+				if status := get("/admin"); status != 401 && status != 503 {
+					t.Errorf("%s: status %d", host, status)
+				}
+			}
+		}
+		if status := get["a.example"]("/"); status != 200 {
+			t.Errorf("status %d of what is not protected", status)
+		}
+	})
+}
+
+// keptConnection asks for paths over one connection, as long as it is open.
+func keptConnection(t *testing.T, address, host string) func(path string) int {
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+	return func(path string) int {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodGet, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if _, err = io.Copy(io.Discard, response.Body); err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode
+	}
 }

@@ -278,10 +278,11 @@ func inconsistency(m *model.Model) string {
 	used, profiles, values, lists := map[string]bool{}, map[string]bool{model.DefaultProfile: true}, 0, map[string]bool{}
 	for _, table := range []int{tableExact, tablePrefix, tableTCP, tableHosts} {
 		for entry := range m.Tables[table].All {
-			name := model.LeadsTo(m.Tables[table].Name, entry.Value)
-			used[name] = true
-			if name != "" && m.Backends.Lookup(name) == nil {
-				return entry.Key + " leads to no backend"
+			for _, name := range model.LeadsTo(m.Tables[table].Name, entry.Value) {
+				used[name] = true
+				if m.Backends.Lookup(name) == nil {
+					return entry.Key + " leads to no backend"
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/pkg/haproxy/model"
 	"github.com/sluice-proxy/sluice/pkg/haproxy/plan"
@@ -184,7 +185,8 @@ func (b backendsOf) not(c plan.EditMap) bool {
 		if e.Value == nil {
 			return false
 		}
-		name := model.LeadsTo(c.Map, *e.Value)
-		return name != "" && name != plan.Denied && !b.backend(name)
+		return slices.ContainsFunc(model.LeadsTo(c.Map, *e.Value), func(name string) bool {
+			return !strings.HasPrefix(name, "_") && !b.backend(name) // every configuration has sluice's own
+		})
 	})
 }

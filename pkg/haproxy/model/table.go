@@ -27,19 +27,48 @@ const NoBackend = "-"
 // HandOn begins the name of the backend that hands connections on to a frontend.
 const HandOn = "_to_"
 
-// LeadsTo is the backend that an entry of a table leads to; empty where it leads to none.
-func LeadsTo(table, value string) string {
+// LeadsTo are the backends that an entry of a table names; none where it names none, as one
+// does that refers to a weighted set or to a list.
+func LeadsTo(table, value string) []string {
 	switch table {
 	case TableExact, TablePrefix, TableMirrors:
-		return value
+		return []string{value}
 	case TableTCP:
 		if value != NoBackend && !strings.HasPrefix(value, "=") && !strings.HasPrefix(value, HandOn) {
-			return value
+			return []string{value}
 		}
 	case TableHosts:
 		if strings.Contains(value, "_") { // as in every backend's name, and in no flags
-			return value
+			return []string{value}
 		}
+	case TableRules, TablePrefixes, TableWeights:
+		if _, backend := Action(value).Backend(); strings.Contains(backend, "_") { // a set has a number, too
+			return []string{backend}
+		}
+	case TableConditions:
+		var list []string
+		for element := range strings.SplitSeq(value, ";") {
+			_, action, is := strings.Cut(element, ">")
+			if _, backend := Action(action).Backend(); is && backend != "" {
+				list = append(list, backend)
+			}
+		}
+		return list
 	}
-	return ""
+	return nil
+}
+
+// Action is what a rule of a Gateway leads to: see package vhost.
+type Action string
+
+// Backend is the backend that an action names, empty where it names a set or a list, and what
+// stands before it: a time limit.
+func (a Action) Backend() (limit, backend string) {
+	if a == "" || a[0] == '=' || a[0] == '?' {
+		return "", ""
+	}
+	if at := strings.LastIndexByte(string(a), '^') + 1; a[0] == '^' {
+		return string(a[:at]), string(a[at:])
+	}
+	return "", string(a)
 }

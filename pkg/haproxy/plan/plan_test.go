@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -256,6 +258,94 @@ func TestNewProtectionIsForTheOldWorkerToo(t *testing.T) {
 			}
 			if p.Reload == nil || strings.Join(denied, " ") != c.want {
 				t.Errorf("reload %v, denied %v, want %q", p.Reload, denied, c.want)
+			}
+		})
+	}
+}
+
+// What the old worker is told of a Gateway: the same conditions and shares, and nobody behind
+// what it does not protect.
+func TestNewProtectionOfAGatewayIsForTheOldWorkerToo(t *testing.T) {
+	w := world{1, t}
+	open := model.Shape{Redirect: 301}
+	guarded := model.Shape{Redirect: 301, BasicAuth: &model.Auth{Users: &model.Userlist{Name: "u"}}}
+	with := func(shape model.Shape, tables map[string]string) *model.Model {
+		b := backend("ns_a_80_1", 1)
+		b.Profile = model.NewProfile(shape)
+		m := modelOf("a", backend("ns_a_80", 1), backend("ns_b_80", 1), b.Seal())
+		m.Profiles = append(m.Profiles, b.Profile)
+		for _, name := range []string{model.TableListeners, model.TableRules, model.TablePrefixes, model.TableConditions, model.TableWeights} {
+			var entries []model.Entry
+			for entry := range strings.FieldsSeq(tables[name]) {
+				key, value, _ := strings.Cut(entry, "->")
+				entries = append(entries, model.Entry{Key: key, Value: value})
+			}
+			m.Tables = append(m.Tables, model.NewTable(name, entries...))
+		}
+		return m
+	}
+	const (
+		listeners, exact, prefix = model.TableListeners, model.TableRules, model.TablePrefixes
+		conditions, weights      = model.TableConditions, model.TableWeights
+	)
+	hosts := map[string]string{listeners: "fe#*->v", prefix: "v#/->ns_a_80", exact: "v#/free->ns_b_80"}
+	plus := func(more map[string]string) map[string]string {
+		all := maps.Clone(hosts)
+		for name, entries := range more {
+			all[name] = strings.TrimSpace(all[name] + " " + entries)
+		}
+		return all
+	}
+	start := w.plan(nil, with(open, hosts)).Next
+	both := w.plan(nil, with(guarded, plus(map[string]string{exact: "v#/shut->ns_a_80_1"}))).Next
+	cases := map[string]struct {
+		from *shard.Registry
+		to   *model.Model
+		want string // in the order of the commands, ids as ID
+	}{
+		"an exact path":        {start, with(guarded, plus(map[string]string{exact: "v#/admin->ns_a_80_1"})), "gateway-exact v#/admin _denied"},
+		"a prefix":             {start, with(guarded, plus(map[string]string{prefix: "v#/admin/->ns_a_80_1"})), "gateway-prefix v#/admin/ _denied"},
+		"behind a time limit":  {start, with(guarded, plus(map[string]string{prefix: "v#/admin/->^500^ns_a_80_1"})), "gateway-prefix v#/admin/ _denied"},
+		"nothing is protected": {start, with(open, plus(map[string]string{prefix: "v#/admin/->ns_a_80_1"})), ""},
+		"a list": {
+			start, with(guarded, plus(map[string]string{prefix: "v#/admin/->?1", conditions: "1->m=GET>ns_a_80;+2 2->m=PUT>ns_a_80_1;>ns_b_80"})),
+			"conditions ID m=PUT>_denied;>ns_b_80 conditions ID m=GET>ns_a_80;+ID gateway-prefix v#/admin/ ?ID",
+		},
+		"a weighted set": {
+			start, with(guarded, plus(map[string]string{exact: "v#/admin->=1", weights: "=1->2 =1/0->ns_a_80 =1/1->ns_a_80_1"})),
+			"weights =ID/0 ns_a_80 weights =ID/1 _denied weights =ID 2 gateway-exact v#/admin =ID",
+		},
+		"a host of its own, with all that is in it": {
+			start, with(guarded, plus(map[string]string{listeners: "fe#a->w", exact: "w#/free->ns_b_80 w#/shut->ns_a_80_1", conditions: "guard/w->g"})),
+			"conditions guard/w g gateway-exact w#/shut _denied gateway-exact w#/free ns_b_80 gateway-hosts fe#a w",
+		},
+		"the way around is gone": {
+			both, with(guarded, map[string]string{listeners: "fe#*->v", prefix: "v#/->ns_a_80_1", exact: "v#/shut->ns_a_80_1"}),
+			"gateway-prefix v#/ ns_a_80_1 gateway-exact v#/free -",
+		},
+		"what the old worker protects as it shall": {both, with(guarded, plus(map[string]string{exact: "v#/shut->ns_a_80_1", prefix: "v#/open/->ns_b_80"})), ""},
+	}
+	id := regexp.MustCompile(`[0-9a-f]{16}`)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.to.Process.LogTargets[0] = "b" // a reload in any case
+			p := w.plan(c.from, c.to)
+			var told []string
+			for _, command := range p.Commands {
+				edit, ok := command.Command.(EditMap)
+				if !ok || !strings.Contains(command.Reason, "old worker") {
+					continue
+				}
+				for _, e := range edit.Edits {
+					value := "-"
+					if e.Value != nil {
+						value = *e.Value
+					}
+					told = append(told, edit.Map+" "+e.Key+" "+value)
+				}
+			}
+			if got := id.ReplaceAllString(strings.Join(told, " "), "ID"); p.Reload == nil || got != c.want {
+				t.Errorf("reload %v, the old worker is told\n%s, want\n%s", p.Reload, got, c.want)
 			}
 		})
 	}

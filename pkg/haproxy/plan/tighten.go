@@ -11,7 +11,7 @@ const Denied = "_denied"
 // such a route leads to nobody there.
 func (in Input) tighten() []RuntimeCommand {
 	var commands []RuntimeCommand
-	reason := "routes get a protection that the old worker does not know"
+	reason := unknownProtection
 	for _, name := range [...]string{model.TableExact, model.TablePrefix, model.TableHosts} {
 		old := table(in.Old.Served, name)
 		edit := EditMap{Map: name}
@@ -22,12 +22,12 @@ func (in Input) tighten() []RuntimeCommand {
 			before, known := old.Lookup(e.Key)
 			denied := Denied
 			switch wanted := model.LeadsTo(name, *e.Value); {
-			case in.protectsMore(before, wanted):
+			case len(wanted) > 0 && in.protectsMore(before, wanted[0]):
 				e.Value = &denied
 				if in.nameOnly(before) {
-					reason = "it can't be told whether the old worker protects these routes as it should"
+					reason = unsureProtection
 				}
-			case wanted == "" && known && model.LeadsTo(name, before) != "" && len(commands) > 0:
+			case len(wanted) == 0 && known && len(model.LeadsTo(name, before)) > 0 && len(commands) > 0:
 				// Not all paths of the host lead to one backend any more: they are looked up.
 			default:
 				continue
@@ -38,8 +38,14 @@ func (in Input) tighten() []RuntimeCommand {
 			commands = append(commands, RuntimeCommand{edit, reason})
 		}
 	}
-	return commands
+	return append(commands, in.tightenGateways()...)
 }
+
+// Why a route leads to nobody in the old worker.
+const (
+	unknownProtection = "routes get a protection that the old worker does not know"
+	unsureProtection  = "it can't be told whether the old worker protects these routes as it should"
+)
 
 // protectsMore tells whether a route protects in another way than before, when it led to
 // the named backend or, with an empty name, to whatever a shorter path leads to.
