@@ -181,6 +181,8 @@ func TestWrongValues(t *testing.T) {
 		"a port that does not exist":               {"listen: {http: 70000}", "http"},
 		"a port for TCP that does not exist":       {"service: {tcpPorts: [99999]}", "tcpPorts"},
 		"a TCP service at no port":                 {`tcp: {"99999": "shop/postgres:5432"}`, "99999"},
+		"repetitions of packets on the node":       {"{hostNetwork: true, tcpRetries2: 2}", "net.ipv4.tcp_retries2 there"},
+		"more repetitions than there can be":       {"tcpRetries2: 99", "tcpRetries2"},
 		"a name without a number":                  {"service: {tcpPorts: [postgres]}", "tcpPorts"},
 		"an admin address behind the chart's back": {"extraArgs: [--admin-address=127.0.0.1:10254]", "listen.adminHost"},
 		"an admin address that nobody gets to":     {"listen: {adminHost: 127.0.0.1}", "hostNetwork"},
