@@ -119,7 +119,7 @@ conformance: ## run the Gateway API's conformance suite (as root; CONFORMANCE_FL
 	@$(need_go)
 	@tests/tools/controlplane.sh path >/dev/null
 	@cd tests/conformance && $(GO) vet ./...
-	@$(haproxies); flags=(-short-timeouts); \
+	@$(haproxies); flags=(); \
 	[[ -z "$(CONFORMANCE_REPORT)" ]] || flags=(-report=docs/conformance/gateway-api-v1.6.3.yaml -sluice-version="$(VERSION)"); \
 	cd tests/conformance && $(GO) test -count=1 -timeout 90m -parallel 4 $(CONFORMANCE_TEST_FLAGS) . -args "$${flags[@]}" $(CONFORMANCE_FLAGS)
 

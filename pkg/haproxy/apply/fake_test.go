@@ -30,6 +30,7 @@ type haproxy struct {
 	answer  map[string]error // by verb: what the next such command is answered
 	loading func()           // called between reading the files and the switch to the new worker
 	reload  func() error     // fails a reload
+	early   bool             // the next reload ends with a worker that somebody else started before it
 	lost    func() error     // fails the answer to a reload that took place
 	hangs   bool             // checks and starts do not end
 	slow    bool             // a reload lists the new worker, which does not answer yet
@@ -152,6 +153,13 @@ func (h *haproxy) PID() int { return h.read().Master }
 
 func (h *haproxy) Reload(context.Context) (string, error) {
 	h.started = append(h.started, "reload")
+	if h.early {
+		h.early = false
+		p := h.read()
+		p.Worker++ // with what stood there before
+		h.write(p)
+		return "", nil
+	}
 	next, err := load(h.current)
 	if err != nil {
 		return "", &socket.Refused{Logs: "refused"}

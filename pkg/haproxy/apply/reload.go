@@ -255,6 +255,13 @@ func (a *Apply) load(ctx context.Context, f *flight) error {
 		return a.start(ctx)
 	}
 	err := a.reload(ctx)
+	if err == nil && !supervised && !a.readBy(ctx, f.number) {
+		// Somebody else started HAProxy at that moment: the worker that became ready is that
+		// start's, and has read what stood there before.
+		if err = a.reload(ctx); err == nil && !a.holds(ctx, f.number) {
+			return errors.New("haproxy was reloaded and has not read the generation that stands")
+		}
+	}
 	var refused *socket.Refused
 	switch {
 	case err == nil || errors.As(err, &refused) || ctx.Err() != nil:
@@ -278,6 +285,13 @@ func (a *Apply) reload(ctx context.Context) error {
 	defer cancel()
 	_, err := a.cfg.Master.Reload(ctx)
 	return err
+}
+
+// readBy is holds, for a worker that said that it is ready.
+func (a *Apply) readBy(ctx context.Context, number uint64) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return a.holds(ctx, number)
 }
 
 // holds asks for a while whether the worker that answers, whichever that is, has loaded a

@@ -462,3 +462,19 @@ func TestReloadThatWaitsForItsTurn(t *testing.T) {
 	b.mustConverge(t, served)
 	b.checkAdopted(t, served)
 }
+
+// HAProxy in a container of its own starts while sluice loads for the first time: the worker
+// that becomes ready has read the folder as it was before.
+func TestReloadThatMeetsAStart(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	m := base()
+	b.mustConverge(t, m)
+	b.apply.cfg.Supervisor = nil
+	b.haproxy.early, b.haproxy.started = true, nil
+	m = withMaxConn(m, 200)
+	if out := b.step(m); !out.Reloaded || out.Err != nil || len(b.haproxy.started) != 2 {
+		t.Fatalf("outcome %+v, HAProxy was told %v", out, b.haproxy.started)
+	}
+	b.check(t, m)
+}
