@@ -161,6 +161,9 @@ func options(t *testing.T, c *kube.Cluster) suite.ConformanceOptions {
 	}
 	if *reportFile != "" {
 		configurable.ReportOutputPath = filepath.Join(kube.Root(), *reportFile)
+		if err := os.MkdirAll(filepath.Dir(configurable.ReportOutputPath), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	flags.ApplyAll(&configurable)
 	return suite.ConformanceOptions{
